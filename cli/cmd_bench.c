@@ -1,4 +1,4 @@
-/* cli/cmd_bench.c -- kernels and steps timed on this machine, beside what it does at best. */
+/* cli/cmd_bench.c -- bench: time kernels and steps on this machine and compare them with its peak rates. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@ typedef struct {
     int64_t rounds, threads;
 } bench_fields;
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 enum { TIME_CHARS = 16, RATE_CHARS = 16 };
 
-/* "12.3 us", four characters and the unit whatever the size. */
+/* "12.3 us": at most four characters and the unit. */
 static const char *time_text(char out[TIME_CHARS], double seconds)
 {
     static const struct { const char *name; double seconds; } units[] = { { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 } };
@@ -61,7 +61,7 @@ static void print_ceilings(const rp_bench_ceilings *c)
     printf(", memory %.1f GB/s\n", c->memory * 1e-9);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static json_t *spread_json(const rp_bench_spread *s)
 {
@@ -101,12 +101,12 @@ static int print_names(const cli *c)
 
     for (int i = 0; i < rp__bench_count(); i++) {
         rp__bench_name(i, name, &usual);
-        printf("%s%s\n", name, usual ? "" : "  (asked for by name)");
+        printf("%s%s\n", name, usual ? "" : "  (only by name)");
     }
     return cli_finish(c, RP_OK);
 }
 
-/* The nearest first part of a name: "matmul" for "matmull". */
+/* Suggests the nearest first part of a name: "matmul" for "matmull". */
 static int unknown(const cli *c, const char *word)
 {
     enum { MOST = 64 };
@@ -123,7 +123,7 @@ static int unknown(const cli *c, const char *word)
         list[n] = first[n];
         n++;
     }
-    cli_say(c, "no bench is named '%s'%s: 'reprise bench --list' tells their names", word, rp__hint(word, list, hint));
+    cli_say(c, "no bench is named '%s'%s: 'reprise bench --list' prints their names", word, rp__hint(word, list, hint));
     return CLI_USAGE;
 }
 
@@ -162,18 +162,19 @@ static int bench(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(bench_fields, json), NULL, "print one JSON object", 0, 0 },
-    { "list", 0, CLI_FLAG, offsetof(bench_fields, list), NULL, "print the names there are", 0, 0 },
-    { "rounds", 0, CLI_INT, offsetof(bench_fields, rounds), "N", "of each; else as many as a third of a second holds", 1, 101 },
-    { "threads", 0, CLI_INT, offsetof(bench_fields, threads), "N", "else all cores", 1, 256 },
+    { "list", 0, CLI_FLAG, offsetof(bench_fields, list), NULL, "print the names of all benches", 0, 0 },
+    { "rounds", 0, CLI_INT, offsetof(bench_fields, rounds), "N", "rounds of each bench (default: as many as fit into 0.3 s)", 1, 101 },
+    { "threads", 0, CLI_INT, offsetof(bench_fields, threads), "N", "threads (default: all cores)", 1, 256 },
 };
 
 const cli_command cmd_bench = {
     .usage = "[NAME ...] [--json] [--rounds N] [--threads N]",
-    .about = "Time kernels, through their ops, and training steps on this machine: the median of rounds with its quartiles, GFLOP/s and GB/s\n"
-             "by what an op declares, and the share of the ceiling that is nearer: multiply-adds from registers in fp32 or bf16, or memory,\n"
-             "measured in the same rounds. Of a step also what its products take alone. A NAME is one of --list, or its beginning before a\n"
-             "colon (matmul, attention:2x512x9/3x64, step), or a glob ('*:bf16:dw'). Without a NAME a usual set runs, about a minute, in\n"
-             "which nothing else should run.",
+    .about = "Time kernels (through their ops) and training steps on this machine. Each line has the median of the rounds with quartiles,\n"
+             "GFLOP/s and GB/s as the op declares them, and the share of the limiting ceiling, measured in the same rounds:\n"
+             "multiply-adds from registers in fp32 or bf16, or memory. A step also has the share of time that its matrix products need\n"
+             "alone. NAME is one of --list, a prefix that ends before a colon (matmul, attention:2x512x9/3x64, step), or a glob\n"
+             "('*:bf16:dw'). Without NAME a usual set runs for about a minute. Run nothing else meanwhile.",
+    .example = "reprise bench matmul attention --rounds 5",
     CLI_OPTIONS(bench_fields, options),
     .most_words = 64,
     .run = bench,

@@ -1,4 +1,4 @@
-/* cli/cmd_calibrate.c -- measure this machine's cost table, which plan, explain, sweep and train read. */
+/* cli/cmd_calibrate.c -- calibrate: measure the cost table of this machine, which plan, explain, sweep, view and train read. */
 #include "cli/cli.h"
 #include "cost/cost.h"
 
@@ -25,7 +25,7 @@ static rp_status measure(rp_ctx *ctx, const calibrate_fields *fields)
         fprintf(stderr, "%s measured in %.0f s%s: '%s'\n", rp__cost_machine(table), rp__seconds() - start, fields->quick ? ", quickly" : "",
                 path);
     if (status == RP_OK && rp__cost_unsteady(table) > 0.3)
-        fprintf(stderr, "note: %.0f %% of the calls took 1.3 times as long at one time as at another: measure again when nothing else runs\n",
+        fprintf(stderr, "note: the times of %.0f %% of the calls varied by a factor of 1.3 or more: measure again when nothing else runs\n",
                 100 * rp__cost_unsteady(table));
     rp__cost_table_free(table);
     return status;
@@ -48,17 +48,18 @@ static int calibrate(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "quick",   0, CLI_FLAG, offsetof(calibrate_fields, quick),   NULL, "in seconds: fewer sizes, each measured once", 0, 0 },
-    { "threads", 0, CLI_INT,  offsetof(calibrate_fields, threads), "N",  "of runs that set `threads`; else all cores", 1, 4096 },
+    { "quick",   0, CLI_FLAG, offsetof(calibrate_fields, quick),   NULL, "take seconds, not a minute: fewer sizes, each measured once", 0, 0 },
+    { "threads", 0, CLI_INT,  offsetof(calibrate_fields, threads), "N",  "threads of the runs to predict (default: all cores)", 1, 4096 },
 };
 
 const cli_command cmd_calibrate = {
     .usage = "",
-    .about = "Measure how fast this machine runs each op, forward and backward, in each dtype, how fast its memory and the\n"
-             "disk of the current folder are. It takes a minute, in which nothing else should run. Until it is done, plans go\n"
-             "by what the CPU says about itself. What ranks send to each other is not measured, as that takes several: plans go by\n"
-             "2.2 GB/s a rank, or by 'link', 'node', 'node_link' and 'latency' of --device. The table is kept for this CPU and number of threads in\n"
-             "$REPRISE_COSTS, else in $XDG_CACHE_HOME/reprise or ~/.cache/reprise; no other command changes it.",
+    .about = "Measure how fast this machine runs each op, forward and backward, in each dtype, and the bandwidth of its memory and of\n"
+             "the disk of the current folder. It takes a minute; run nothing else meanwhile. Before that, plans use a built-in table for\n"
+             "the CPU. Communication between ranks is not measured, because that needs several ranks: plans assume 2.2 GB/s a rank, or\n"
+             "take 'link', 'node', 'node_link' and 'latency' of --device. The table is stored for this CPU and number of threads in\n"
+             "$REPRISE_COSTS, else in $XDG_CACHE_HOME/reprise or ~/.cache/reprise. No other command changes it.",
+    .example = "reprise calibrate --quick",
     CLI_OPTIONS(calibrate_fields, options),
     .run = calibrate,
 };

@@ -1,4 +1,4 @@
-/* cli/cmd_download.c -- a model from the Hugging Face hub: what is asked for, in words and in the environment. */
+/* cli/cmd_download.c -- download: a model from the Hugging Face hub. Reads the arguments and the environment. */
 #include "cli/hub/download.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@ enum { NAME_CHARS = 256 };
 
 static const char *const hub_address = "https://huggingface.co";
 
-/* "owner/name" or "name", of letters, digits, '-', '_' and '.'; no part begins with a dot. */
+/* "owner/name" or "name" of letters, digits, '-', '_' and '.'; each part begins with a letter, a digit or '_'. */
 static bool is_repo(const char *text)
 {
     int n_slashes = 0;
@@ -22,7 +22,7 @@ static bool is_repo(const char *text)
     return *text && n_slashes <= 1 && !rp__ends_with(text, "/");
 }
 
-/* What a header or a URL would take for its end must not be in what goes into one. */
+/* Texts that go into a header or a URL must not contain spaces or control characters, which would end it. */
 static bool is_printable(const char *text)
 {
     for (; *text; text++)
@@ -30,7 +30,7 @@ static bool is_printable(const char *text)
     return true;
 }
 
-/* "REPO@REVISION" in two. */
+/* Split "REPO@REVISION"; the default revision is "main". */
 static int split(const cli *c, const char *word, char repo[NAME_CHARS], char revision[NAME_CHARS])
 {
     const char *at = strchr(word, '@');
@@ -41,7 +41,7 @@ static int split(const cli *c, const char *word, char repo[NAME_CHARS], char rev
         snprintf(revision, NAME_CHARS, "%s", at ? at + 1 : "main");
         if (is_repo(repo) && revision[0] && is_printable(revision)) return CLI_GO;
     }
-    cli_say(c, "'%.*s' is no repository of a hub: OWNER/NAME, or OWNER/NAME@REVISION", NAME_CHARS, word);
+    cli_say(c, "'%.*s' is not the name of a repository: write OWNER/NAME or OWNER/NAME@REVISION", NAME_CHARS, word);
     return CLI_USAGE;
 }
 
@@ -51,11 +51,11 @@ static int read_environment(const cli *c, cli_download *order, char endpoint[NAM
 
     if (!set || !*set) set = hub_address;
     if ((strncmp(set, "https://", 8) && strncmp(set, "http://", 7)) || !is_printable(set) || strlen(set) >= NAME_CHARS) {
-        cli_say(c, "HF_ENDPOINT is '%.*s', and no address that begins with https:// or http://", NAME_CHARS, set);
+        cli_say(c, "HF_ENDPOINT is '%.*s', not an address that begins with https:// or http://", NAME_CHARS, set);
         return CLI_USAGE;
     }
     if (token && !is_printable(token)) {
-        cli_say(c, "HF_TOKEN holds a space, or what no token holds");
+        cli_say(c, "HF_TOKEN contains a space or another character that no token has");
         return CLI_USAGE;
     }
     size_t n = strlen(set);
@@ -81,18 +81,19 @@ static int download(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "output", 'o', CLI_TEXT, offsetof(download_fields, folder), "DIR", "where to put it; models/NAME if not given", 0, 0 },
-    { "file", 'f', CLI_TEXT, offsetof(download_fields, file), "NAME", "this file alone, a .gguf for example", 0, 0 },
-    { "retries", 0, CLI_INT, offsetof(download_fields, retries), "N", "give up after so many tries that brought nothing; 5 if not given", 0, 1000 },
-    { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS", "before the second try, then twice as long each; 1 if not given", 0,
-      3600 },
+    { "output", 'o', CLI_TEXT, offsetof(download_fields, folder), "DIR", "folder to download to (default: models/NAME)", 0, 0 },
+    { "file", 'f', CLI_TEXT, offsetof(download_fields, file), "NAME", "download only this file, for example a .gguf", 0, 0 },
+    { "retries", 0, CLI_INT, offsetof(download_fields, retries), "N", "retries in a row that receive nothing, before giving up (default: 5)", 0, 1000 },
+    { "retry-wait", 0, CLI_NUMBER, offsetof(download_fields, wait_seconds), "SECONDS",
+      "wait before the first retry, doubled before each further one (default: 1)", 0, 3600 },
 };
 
 const cli_command cmd_download = {
     .usage = "REPO[@REVISION] [-o DIR] [--file NAME]",
-    .about = "Download a model from the Hugging Face hub: its config, tokenizer and weights in safetensors, or one file. What was\n"
-             "interrupted goes on where it stopped; every file is compared with the digest the hub tells. DIR is printed at the end.\n"
-             "The environment: HF_TOKEN for models that are gated or private, HF_ENDPOINT for another hub than huggingface.co.",
+    .about = "Download a model from the Hugging Face hub: its config, tokenizer and weights in safetensors, or one file. An interrupted\n"
+             "download continues where it stopped. Every file is compared with the digest on the hub. DIR is printed at the end.\n"
+             "Environment: HF_TOKEN for gated or private models, HF_ENDPOINT for a hub other than huggingface.co.",
+    .example = "reprise download HuggingFaceTB/SmolLM2-135M",
     CLI_OPTIONS(download_fields, options),
     .defaults = &(const download_fields){ .retries = 5, .wait_seconds = 1 },
     .least_words = 1, .most_words = 1,

@@ -1,4 +1,4 @@
-/* cli/cmd_eval.c -- how well a model predicts a text. */
+/* cli/cmd_eval.c -- eval: the loss and perplexity of a model on a text. */
 #include "cli/cli.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 typedef struct { const char *data; bool json; } eval_fields;
 
-/* The window, or 0 after telling that max_seq_len does not fit. */
+/* The window in tokens, or 0 after the message that max_seq_len does not fit the model. */
 static int64_t find_window(const cli_model *m)
 {
     int64_t window = m->settings->max_seq_len, context = m->config.context;
@@ -76,16 +76,18 @@ static int eval(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "FILE", "the text", 0, 0 },
+    { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "FILE", "the text file", 0, 0 },
     { "json", 0, CLI_FLAG, offsetof(eval_fields, json), NULL, "print one JSON object", 0, 0 },
 };
 
 const cli_command cmd_eval = {
     .usage = "MODEL --data FILE [KEY=VALUE ...]",
-    .about = "Score a text: the mean of -log p of its tokens in nats, and its exponential. The file, packed with gzip or zstd or not,\n"
-             "is one document; neither bos nor eos is added. It is cut into windows of max_seq_len tokens (default: the model's\n"
-             "context), scored one by one, the shorter last one too. MODEL is a Hugging Face folder, a .gguf file or the folder of\n"
-             "an adapter. Keys: max_seq_len, dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
+    .about = "Score a text: the loss (mean of -log p of its tokens, in nats) and the perplexity (its exponential). The file, plain or packed\n"
+             "with gzip or zstd, is one document; neither bos nor eos is added. It is cut into windows of max_seq_len tokens (default: the\n"
+             "model's context), which are scored separately; the last one may be shorter. MODEL is a Hugging Face folder, a .gguf file or\n"
+             "the folder of an adapter.\n"
+             "Keys: max_seq_len, dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
+    .example = "reprise eval models/SmolLM2-135M --data text.txt",
     CLI_OPTIONS(eval_fields, options),
     .least_words = 1, .most_words = 1, .settings = true,
     .run = eval,

@@ -1,13 +1,13 @@
-/* cli/cmd_explain.c -- what becomes of every slot of a recipe's step and why, and whose the memory is at its peak.
+/* cli/cmd_explain.c -- explain: the fate of every slot of a recipe's step and the reason, and the owners of the memory at the peak.
  *
  *   --json   { peak_bytes, peak_at: { event, path, op }, by_class, saved_bytes, offloaded_bytes, step_flops, recompute_flops,
  *              slots: [{ path, op, call, output, by_product, shape, dtype, bytes, fate, by, region, flops, saved, seconds,
  *              seconds_per_mib }],
  *              modules: [{ path, slots, saved_bytes, offloaded_bytes, recomputed_bytes, recompute_flops, by_class }],
  *              owners: [{ path, what, class, bytes, blocks }], rules: [{ path, op, fate, saved_bytes, peak_bytes, flops }] }
- *   text     the same for people, slots and modules that are alike in one line
+ *   text     the same; equal slots and equal modules of several blocks share a line
  *
- * `rules` are tried ones: what each takes off saved_bytes and peak_bytes, and the FLOPs it adds to a step. */
+ * `rules` are rules that were tried: the bytes that each takes off saved_bytes and peak_bytes, and the FLOPs that it adds to a step. */
 #include "cli/forecast.h"
 
 #include "base/bump.h"
@@ -20,7 +20,7 @@ typedef struct { bool json; } explain_fields;
 
 /* ---- JSON ---- */
 
-/* What one more MiB to keep it in would be worth. */
+/* The seconds that one more MiB for keeping this slot would save. */
 static double per_mib(const rp_explain_slot *s)
 {
     return s->fate == RP_RECOMPUTE && s->bytes ? s->seconds / ((double)s->bytes / (1 << 20)) : 0;
@@ -92,7 +92,7 @@ static const char *slot_name(const rp_explain_row *row, char out[192])
     return out;
 }
 
-/* "keep: no region", "recompute: r.yaml:12"; of an argument its key. */
+/* "keep: no region", "recompute: r.yaml:12"; for an argument only its key is printed. */
 static const char *decision(const rp_explain_row *row, char out[192])
 {
     static const char kept[] = "kept: ", argument[] = "argument '";
@@ -104,7 +104,7 @@ static const char *decision(const rp_explain_row *row, char out[192])
     return out;
 }
 
-/* Under a budget with what one more MiB for a slot is worth. */
+/* With a budget, also prints the value of one more MiB for each slot. */
 static rp_status print_slots(rp_explain *e, bool budget)
 {
     char name[192], fate[192];
@@ -131,7 +131,7 @@ static rp_status print_slots(rp_explain *e, bool budget)
 
 static bool is_state(rp_mem_class c) { return c == RP_MEM_PARAM || c == RP_MEM_GRAD || c == RP_MEM_OPTIM; }
 
-/* Owners that are alike in all blocks, and the state of the whole model, as one. */
+/* Merge equal owners of all blocks into one, and the parameters, gradients and optimizer states of the whole model into one each. */
 static rp_status fold_owners(rp_explain *e, rp_explain_owner **out, int *n_out)
 {
     rp_explain_owner *all = rp__bump_alloc(&e->bump, (e->n_owners + 1) * (int64_t)sizeof *all);
@@ -189,18 +189,18 @@ static rp_status print_owners(rp_explain *e)
     return RP_OK;
 }
 
-/* ---- what follows ---- */
+/* ---- advice ---- */
 
 static void print_rule(const rp_explain *e, const rp_recipe *recipe)
 {
     const rp_explain_trial *t = e->trial;
     char saved[RP_SIZE_CHARS], peak[RP_SIZE_CHARS];
 
-    printf("- one more rule, {path: \"%s\", op: %s, fate: recompute}, would take %s off what is saved\n  and %s off the peak, for %.3f "
+    printf("- one more rule, {path: \"%s\", op: %s, fate: recompute}, would lower the saved bytes by %s\n  and the peak by %s, for %.3f "
            "MFLOPs more a step\n", *t->path ? t->path : "*", t->op, rp__size_text(saved, t->saved_bytes),
-           t->peak_bytes ? rp__size_text(peak, t->peak_bytes) : "nothing", cli_mflops(t->flops));
+           rp__size_text(peak, t->peak_bytes), cli_mflops(t->flops));
     if (recipe->enable_activation_checkpointing != RP_SWITCH_UNSET)
-        printf("  (rules want 'activation_checkpointing.mode: %s' in place of the switch)\n",
+        printf("  (rules need 'activation_checkpointing.mode: %s' instead of the switch)\n",
                recipe->enable_activation_checkpointing == RP_SWITCH_ON ? "full" : "none");
 }
 
@@ -211,12 +211,12 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
 
     putchar('\n');
     if (e->n_trials) print_rule(e, recipe);
-    printf("- %s of the peak, %.1f %%, are param, grad and optim: no fate of a slot changes these\n", rp__size_text(bytes, state),
+    printf("- %s of the peak, %.1f %%, are param, grad and optim: fates do not change these\n", rp__size_text(bytes, state),
            cli_share(state, e->peak_bytes));
     for (int i = 0; i < e->n_owners && e->peak_at[RP_MEM_TEMP] > e->peak_at[RP_MEM_SAVED]; i++) {
         const rp_explain_owner *o = &e->owner[i];
         if (o->mem_class != RP_MEM_TEMP) continue;
-        printf("- temp takes more of the peak than what is saved; the largest of it is %s%s%s, %s\n", o->path, *o->path ? " " : "",
+        printf("- temp has a larger part of the peak than saved; its largest buffer is %s%s%s, %s\n", o->path, *o->path ? " " : "",
                o->what, rp__size_text(other, o->bytes));
         break;
     }
@@ -251,14 +251,15 @@ static int explain(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "json", 0, CLI_FLAG, offsetof(explain_fields, json), NULL, "print one JSON object, every slot by itself", 0, 0 },
+    { "json", 0, CLI_FLAG, offsetof(explain_fields, json), NULL, "print one JSON object, with every slot separately", 0, 0 },
 };
 
 const cli_command cmd_explain = {
     .usage = "CONFIG [KEY=VALUE ...] [--json] [--allow-plugins]",
-    .about = "Tell of every slot of a recipe's step what becomes of it, which rule or region decided that and what its replay\n"
-             "costs; what modules and classes of memory add up to; and whose the memory is at the peak. Neither weights nor data\n"
+    .about = "Print the fate of every slot (saved tensor) of a recipe's step, the rule or region that decided it, and the cost of its\n"
+             "replay; the totals of modules and memory classes; and the owners of the memory at the peak. Neither weights nor data\n"
              "are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.",
+    .example = "reprise explain smollm2_135m_full memory_budget=1700MB",
     CLI_OPTIONS(explain_fields, options),
     .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = explain,

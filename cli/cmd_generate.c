@@ -1,6 +1,6 @@
-/* cli/cmd_generate.c -- the continuation of a prompt, written as it is made.
+/* cli/cmd_generate.c -- generate: continue a prompt and print each token at once.
  *
- * A token may end inside a character: what is written are whole characters, and the rest waits for the next token. */
+ * A token may end inside a character. Only whole characters are printed; the remaining bytes wait for the next token. */
 #include "cli/cli.h"
 
 #include <unistd.h>
@@ -19,14 +19,14 @@ typedef struct {
 typedef struct {
     cli_model *m;
     rp_decode_stream stream;
-    char waiting[8];                            /* the beginning of a character */
+    char waiting[8];                            /* an incomplete character */
     int64_t n_waiting, n_tokens;
     rp_status status;
 } writer;
 
 /* ---- writing ---- */
 
-/* Without the beginning of a character that stands at the end. */
+/* The length of the text without an incomplete character at its end. */
 static int64_t whole_bytes(const char *text, int64_t bytes)
 {
     for (int64_t back = 1; back <= 3 && back <= bytes; back++) {
@@ -38,7 +38,7 @@ static int64_t whole_bytes(const char *text, int64_t bytes)
     return bytes;
 }
 
-/* What is no UTF-8 is shown as U+FFFD, a byte at a time. */
+/* Each byte that is not UTF-8 is printed as U+FFFD. */
 static void write_text(const char *text, int64_t bytes)
 {
     utf8proc_int32_t point;
@@ -72,7 +72,7 @@ static rp_status write_token(writer *w, int32_t id)
     return all ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* An id that the tokenizer lacks is nothing to write: vocabularies are often padded. */
+/* Prints nothing for an id that the tokenizer does not have: vocabularies are often padded. */
 static bool take_token(void *user, int32_t id)
 {
     writer *w = user;
@@ -84,7 +84,7 @@ static bool take_token(void *user, int32_t id)
 
 /* ---- the prompt ---- */
 
-/* With bos where the tokenizer adds it, or where there is nothing else to begin with; one beyond the vocabulary is inert. */
+/* Put bos first if the tokenizer adds it or the prompt is empty. A bos outside the vocabulary of the model is not used. */
 static rp_status encode_text(cli_model *m, const char *prompt, int32_t **out, int64_t *n_out)
 {
     rp_ctx *ctx  = m->run.ctx;
@@ -106,7 +106,7 @@ static rp_status encode_text(cli_model *m, const char *prompt, int32_t **out, in
     return status;
 }
 
-/* A chat template writes bos itself. */
+/* bos is not added to a chat: its template writes bos. */
 static rp_status encode_prompt(cli_model *m, const char *path, const generate_fields *fields, int32_t **out, int64_t *n_out)
 {
     char *text = NULL;
@@ -119,7 +119,7 @@ static rp_status encode_prompt(cli_model *m, const char *path, const generate_fi
     return status;
 }
 
-/* ---- all ---- */
+/* ---- the command ---- */
 
 static int end(writer *w, rp_generate_end why, double seconds)
 {
@@ -173,22 +173,23 @@ static int generate(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "prompt", 'p', CLI_TEXT, offsetof(generate_fields, prompt), "TEXT", "what the text begins with", 0, 0 },
-    { "chat", 'c', CLI_FLAG, offsetof(generate_fields, chat), NULL, "TEXT is what a user says: the model's chat template is put around it", 0, 0 },
-    { "max-new-tokens", 'n', CLI_INT, offsetof(generate_fields, max_new_tokens), "N", "at most so many (default: 128)", 0, 1e9 },
+    { "prompt", 'p', CLI_TEXT, offsetof(generate_fields, prompt), "TEXT", "beginning of the text", 0, 0 },
+    { "chat", 'c', CLI_FLAG, offsetof(generate_fields, chat), NULL, "TEXT is a user message: apply the model's chat template", 0, 0 },
+    { "max-new-tokens", 'n', CLI_INT, offsetof(generate_fields, max_new_tokens), "N", "generate at most N tokens (default: 128)", 0, 1e9 },
     { "temperature", 't', CLI_NUMBER, offsetof(generate_fields, temperature), "T",
-      "below 1 likelier, 0 always the likeliest (default: 0.8)", 0, 1e9 },
-    { "top-k", 'k', CLI_INT, offsetof(generate_fields, top_k), "K", "draw from the K likeliest, 0: from all (default: 40)", 0, 1e9 },
-    { "seed", 's', CLI_INT, offsetof(generate_fields, seed), "S", "of what is drawn; the same gives the same text (default: 0)", 0,
+      "sampling temperature; 0 is greedy (default: 0.8)", 0, 1e9 },
+    { "top-k", 'k', CLI_INT, offsetof(generate_fields, top_k), "K", "sample from the K most likely tokens; 0: from all (default: 40)", 0, 1e9 },
+    { "seed", 's', CLI_INT, offsetof(generate_fields, seed), "S", "seed for sampling; the same seed gives the same text (default: 0)", 0,
       9e15 },
 };
 
 const cli_command cmd_generate = {
     .usage = "MODEL --prompt TEXT [--chat] [KEY=VALUE ...]",
-    .about = "Write the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos\n"
-             "is put first where the tokenizer adds it. On a terminal, controls in the text are made visible. MODEL is a Hugging\n"
+    .about = "Print the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos is put\n"
+             "first if the tokenizer adds it. On a terminal, control characters in the text are made visible. MODEL is a Hugging\n"
              "Face folder, a .gguf file or the folder of an adapter.\n"
              "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.",
+    .example = "reprise generate models/SmolLM2-135M --prompt 'Once upon a time' -n 64",
     CLI_OPTIONS(generate_fields, options),
     .defaults = &(const generate_fields){ .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 },
     .least_words = 1, .most_words = 1, .settings = true,

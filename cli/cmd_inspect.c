@@ -1,9 +1,9 @@
-/* cli/cmd_inspect.c -- what is in a model or a file of tensors.
+/* cli/cmd_inspect.c -- inspect: the contents of a model or of a file of tensors.
  *
- * Everything is gathered into one JSON value first; --json prints it as it is, the table is made from it:
+ * Everything is collected in one JSON value first. --json prints it, and the text is made from it:
  *   { path, format, parameters, bytes, config: {…} | null, tokenizer: {…} | null, tensors: [{ name, dtype, shape, bytes }] }
- * and of a model around a text model, which is what of it is trained, text: { model_type, parameters, bytes, left_out: { tensors, bytes } }.
- * config is config.json, adapter_config.json of an adapter's folder, or the key-values of a GGUF file, in which a long array is only counted. */
+ * A model that wraps a text model also has text: { model_type, parameters, bytes, left_out: { tensors, bytes } }; only its text model is trained.
+ * config is config.json, adapter_config.json of an adapter, or the key-values of a GGUF file; of a long array only the length is shown. */
 #include "cli/cli.h"
 
 #include "base/file.h"
@@ -45,7 +45,7 @@ static rp_status gather_safetensors(cli *c, const char *path, json_t *tensors)
     return RP_OK;
 }
 
-/* config.json of a folder, adapter_config.json of an adapter's; none is no error. */
+/* Reads config.json, or adapter_config.json of an adapter. A missing file is no error. */
 static rp_status gather_config(cli *c, const char *folder, json_t **config)
 {
     bool adapter = rp__adapter_is_folder(folder);
@@ -108,9 +108,9 @@ static rp_status gather_gguf(cli *c, const char *path, json_t *tensors, json_t *
     return RP_OK;
 }
 
-/* ---- all ---- */
+/* ---- everything ---- */
 
-/* A file without a tokenizer, or with one of a kind not known here, is told as null and a note on stderr. */
+/* null, with a note on stderr, if there is no tokenizer or its kind is not supported. */
 static json_t *gather_tokenizer(cli *c, const char *path, bool expected)
 {
     rp_tokenizer *tokenizer;
@@ -152,7 +152,7 @@ static void add_totals(json_t *all, const json_t *tensors)
     json_object_set_new(all, "bytes", json_integer(sum.bytes));
 }
 
-/* What of the tensors is the text model's. */
+/* Adds the totals of the text model inside a wrapper. */
 static void add_text(json_t *all, const json_t *config, const json_t *tensors)
 {
     const rp_wrapper *wrapper = rp__wrapper_find(config);
@@ -178,7 +178,7 @@ static rp_status gather(cli *c, const char *path, json_t *all)
     else if (is_folder) status = gather_config(c, path, &config);
     if (status == RP_OK && (is_folder || !is_gguf)) {
         status = gather_safetensors(c, path, tensors);
-        if (status == RP_ERR_MATCH && config) {                 /* a model that is a config alone: random weights */
+        if (status == RP_ERR_MATCH && config) {                 /* a config without weights is a model with random weights */
             cli_say(c, "no tensors: %s", rp_error(c->ctx));
             status = RP_OK;
         }
@@ -272,6 +272,7 @@ const cli_command cmd_inspect = {
     .usage = "MODEL|FILE",
     .about = "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder, a .gguf\n"
              "file or the folder of an adapter, FILE a .safetensors file.",
+    .example = "reprise inspect models/SmolLM2-135M",
     CLI_OPTIONS(inspect_fields, options),
     .least_words = 1, .most_words = 1,
     .run = inspect,

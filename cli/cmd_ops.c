@@ -1,8 +1,8 @@
-/* cli/cmd_ops.c -- the ops there are, as they declare themselves, and the kernels that run them.
+/* cli/cmd_ops.c -- ops: the list of ops with their declarations, and the kernels that run them.
  *
- * Everything is gathered into one JSON array first; --json prints it as it is, the table is made from it:
+ * Everything is collected in one JSON array first. --json prints it, and the text is made from it:
  *   [{ name, inputs, outputs, slots, needs: { in: [0, …], out, slot }, flags: ["random", …], gradient, kernels: [name, …], levels: ["v4", …] }]
- * An op's kernels are those of kernels.def that begin with its name, or those its line in `borrowed` lists. */
+ * The kernels of an op are those of kernels.def whose names begin with its name, or the prefixes of its line in `borrowed`. */
 #include "cli/cli.h"
 
 #include "kernels/kernels.h"
@@ -37,7 +37,7 @@ static bool has_kernel(const rp_kernels *table, const char *name)
     return false;
 }
 
-/* "sum" and "sum_forward" begin with "sum"; "sum_squares" is an optimizer's. */
+/* "sum" and "sum_forward" begin with "sum"; "sum_squares" belongs to an optimizer. */
 static bool begins_with(const char *kernel, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -64,7 +64,7 @@ static json_t *gather_kernels(const rp_op *op)
     return list;
 }
 
-/* Levels of this machine that have all of them. */
+/* The CPU levels of this machine that have all of these kernels. */
 static json_t *gather_levels(const json_t *kernels)
 {
     const rp_kernels *level[RP_MAX_LEVELS];
@@ -189,8 +189,9 @@ static const cli_option options[] = {
 
 const cli_command cmd_ops = {
     .usage = "",
-    .about = "List the ops there are: inputs, outputs and slots, what the backward of each reads (in, out, slot and their\n"
-             "number), the CPU levels of this machine that have kernels for it, and its flags. Rules and save lists name ops so.",
+    .about = "List the ops: inputs, outputs and slots, the tensors that the backward of each reads (in, out, slot and their\n"
+             "numbers), the CPU levels of this machine that have kernels for it, and its flags. Rules and save lists use these names.",
+    .example = "reprise ops --json",
     CLI_OPTIONS(ops_fields, options),
     .run = list_ops,
 };

@@ -1,18 +1,18 @@
-/* cli/cmd_plan.c -- will a recipe's step fit its budget, where is its peak, what does the fit cost, and how good is that.
+/* cli/cmd_plan.c -- plan: whether a recipe's step fits its budget, its peak, its predicted time, and the lower bounds.
  *
  *   --json   { feasible, budget_bytes, peak_bytes, peak_at: { event, path, op }, reserved_bytes, least_budget_bytes, by_class, saved_bytes,
  *              step_flops, recompute_flops, overhead, overhead_lower_bound, step_seconds, live_bound_bytes, solve_seconds, machine,
  *              measured, estimated, planned, optimizer_in_bwd, keep_logits, modules, ranks: [{ rank, peak_bytes, reserved_bytes, by_class, fits }],
- *              overhead_lower_bound_blocks,                 of plans that keep blocks, never below overhead_lower_bound
- *              remedies: [{ setting, least_budget_bytes, saved_bytes }],       where nothing fits, each alone, that which saves most first
+ *              overhead_lower_bound_blocks,                 lower bound for plans that keep blocks; at least overhead_lower_bound
+ *              remedies: [{ setting, least_budget_bytes, saved_bytes }],       if no plan fits: single settings that need less, largest saving first
  *              least_budget_at_most, search: { all_ways, all_regions, work_limit_met, region_blocks },
- *              units, comm_bytes, comm_seconds, comm_recompute_seconds, hidden_seconds,       these four of a rank in a step
- *              base_seconds,                                of the fastest step without a budget, which overheads are over
- *              faster_than_keeping_all,                     in fewer bytes than the recipe's own step that keeps everything
+ *              units, comm_bytes, comm_seconds, comm_again_seconds, hidden_seconds,       the last four: for one rank and one step
+ *              base_seconds,                                of the fastest step without a budget; overheads are relative to it
+ *              faster_than_keeping_all,                     faster and smaller than the recipe's own step, which keeps everything
  *              links: { node_ranks (null: all), link_bytes_per_second, node_link_bytes_per_second, latency_seconds, assumed },     null: one rank
- *              offloaded_bytes, offload_seconds,            activations that leave and come back in a step; what that takes, part of overhead
- *              state_offload_bytes, state_offload_seconds,  optimizer states that are read and written in a step; what that takes
- *              offload_bandwidth, offload_guessed,          bytes per second of both; whether nobody has measured or given it
+ *              offloaded_bytes, offload_seconds,            activations offloaded in a step; their seconds, a part of overhead
+ *              state_offload_bytes, state_offload_seconds,  optimizer states read and written in a step; their seconds
+ *              offload_bandwidth, offload_guessed,          bytes per second of both; true: neither measured nor given
  *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, pages } } */
 #include "cli/forecast.h"
 #include "cost/cost.h"
@@ -23,7 +23,7 @@ typedef struct { bool json, find; const char *device, *file; } plan_fields;
 
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/* With so many seconds of replays and waiting. */
+/* recompute: seconds of replays and of waiting for offloaded slots. */
 static double overhead(const rp_forecast *f, double recompute) { return rp__overhead(f->plan.base_seconds, f->plan.seconds, recompute); }
 
 static bool beats_keeping_all(const rp_forecast *f)
@@ -34,7 +34,7 @@ static bool beats_keeping_all(const rp_forecast *f)
 
 /* ---- JSON ---- */
 
-/* What one takes, each does: slices are padded to one room. */
+/* All ranks need the same memory, because slices are padded to one size. */
 static json_t *ranks_json(const rp_forecast *f)
 {
     json_t *all = json_array();
@@ -97,31 +97,31 @@ static void print_json(const rp_forecast *f)
 
 /* ---- text ---- */
 
-/* Each is a budget that fits with that setting alone. */
+/* For each setting alone: the smallest budget that fits, and the bytes that it saves. */
 static void print_remedies(const rp_forecast *f)
 {
     if (f->feasible || !f->n_remedies) return;
-    printf("what takes less, each alone:\n  %16s  %16s\n", "fits in, bytes", "saves, bytes");
+    printf("settings that need less memory, each alone:\n  %16s  %16s\n", "fits in, bytes", "saves, bytes");
     for (int i = 0; i < f->n_remedies; i++) {
         const rp_remedy *r = &f->remedy[i];
         printf("  %16" PRId64 "  %16" PRId64 "  %-4s  %s\n", r->least, r->saved, r->least <= f->plan.budget ? "fits" : "", r->setting);
     }
 }
 
-/* How much of the process is the arena's, and what the rest is for. */
+/* How memory_limit is divided: the part that is not for the arena, by purpose. */
 static void print_limit(const rp_forecast *f)
 {
     const rp_allowance *a = &f->allowance;
-    const struct { const char *what; int64_t bytes; } part[] = { { "the program", a->program }, { "the model", a->model },
+    const struct { const char *name; int64_t bytes; } part[] = { { "the program", a->program }, { "the model", a->model },
         { "the tokenizer", a->tokenizer }, { "threads", a->threads }, { "ranks", a->ranks }, { "page tables", a->pages } };
     char limit[RP_SIZE_CHARS], others[RP_SIZE_CHARS];
     const char *between = "";
 
     if (!f->limit) return;
-    printf("%-14s %s of the process, %s of it beside the budget:", "memory limit", rp__size_text(limit, f->limit),
+    printf("%-14s %s for the process, %s of it outside the budget:", "memory limit", rp__size_text(limit, f->limit),
            rp__size_text(others, rp__allowance_bytes(a)));
     for (int i = 0; i < RP_COUNT(part); i++) {
-        if (part[i].bytes) printf("%s %s %.1f MiB", between, part[i].what, (double)part[i].bytes / (1 << 20));
+        if (part[i].bytes) printf("%s %s %.1f MiB", between, part[i].name, (double)part[i].bytes / (1 << 20));
         if (part[i].bytes) between = ",";
     }
     putchar('\n');
@@ -133,14 +133,14 @@ static void print_verdict(const rp_forecast *f)
 
     rp__size_text(budget, f->plan.budget);
     snprintf(least, sizeof least, "%s%s", f->least_at_most ? "at most " : "", rp__size_text(size, f->least));
-    if (!f->feasible) {                                      /* what is known is known of the plan that would */
-        printf("%-14s a budget of %s\n%-14s %s; the plan that keeps to it is\n", "does not fit", budget, "least budget", least);
+    if (!f->feasible) {                                      /* the figures are those of the smallest plan */
+        printf("%-14s a budget of %s\n%-14s %s; the plan for it:\n", "does not fit", budget, "least budget", least);
         return;
     }
     printf("%-14s reserved %s", f->plan.budget ? "fits" : "no budget", rp__size_text(reserved, f->plan.found.memory.reserved_bytes));
     if (f->plan.budget) printf(" of %s", budget);
     if (f->plan.placement.bound == f->plan.found.memory.reserved_bytes) printf("; the peak uses every byte of it\n");
-    else printf("; %.4f times what is live at once\n", ratio((double)f->plan.found.memory.reserved_bytes, (double)f->plan.placement.bound));
+    else printf("; %.4f times the bytes that are live at the peak\n", ratio((double)f->plan.found.memory.reserved_bytes, (double)f->plan.placement.bound));
     printf("%-14s %s\n", "least budget", least);
 }
 
@@ -151,8 +151,8 @@ static void print_bounds(const rp_forecast *f)
 
     if (blocks <= 0) return;
     printf("%-14s ", "bounds");
-    if (blocks > any) printf("no plan of blocks gets below %.2f %%, no schedule below %.2f %%", 100 * blocks, 100 * any);
-    else printf("no schedule gets below %.2f %%", 100 * any);
+    if (blocks > any) printf("at least %.2f %% for every plan of blocks, %.2f %% for every schedule", 100 * blocks, 100 * any);
+    else printf("at least %.2f %% for every schedule", 100 * any);
     puts(f->loose_bounds ? "; loose, as some blocks share a region" : "");
 }
 
@@ -162,27 +162,27 @@ static void print_time(const rp_forecast *f)
 
     printf("%-14s %.3f s a step by the %s of %s", "time", f->plan.seconds + f->plan.recompute_seconds, f->plan.measured ? "measured table" : "built-in table",
            f->plan.machine);
-    if (!f->plan.measured && !f->estimated) printf(" ('reprise calibrate' measures)");
+    if (!f->plan.measured && !f->estimated) printf(" ('reprise calibrate' measures it)");
     printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->plan.recompute_seconds));
     if (f->plan.recompute_seconds > 0)
-        printf(": computed%s again%s", f->plan.comm_recompute_seconds > 0 ? " or sent" : "", f->plan.offload_seconds > 0 ? " or waited for" : "");
+        printf(": recomputing%s%s", f->plan.comm_recompute_seconds > 0 ? ", communication" : "", f->plan.offload_seconds > 0 ? ", waiting for offloads" : "");
     if (f->plan.comm_recompute_seconds > 0 && f->plan.hidden_seconds == 0)
-        printf(", %.2f %% sent", 100 * ratio(f->plan.comm_recompute_seconds, f->plan.base_seconds));
+        printf(", %.2f %% of it communication", 100 * ratio(f->plan.comm_recompute_seconds, f->plan.base_seconds));
     if (f->plan.variant.in_backward) printf("; the optimizer updates in backward");
     if (f->plan.variant.keeps_logits) printf("; the head keeps its logits");
     putchar('\n');
     if (f->plan.chosen) print_bounds(f);
-    printf("%-14s %s\n", "what is kept", f->plan.chosen ? "by plan" : f->regions);
+    printf("%-14s %s\n", "checkpointing", f->plan.chosen ? "by plan" : f->regions);
     if (beats_keeping_all(f))
         printf("%-14s than the recipe's own step, which recomputes nothing, reserves %s and takes %.3f s\n", "faster",
                rp__size_text(own, f->keep_all_bytes), f->keep_all_seconds);
 }
 
-/* At what speed, and who says so. */
+/* The bandwidth of offloading, and where the number comes from. */
 static const char *speed_text(const rp_forecast *f, char *out, size_t out_bytes)
 {
     snprintf(out, out_bytes, "%.3g GB/s%s", f->offload_bandwidth / 1e9,
-             !f->offload_guessed ? "" : f->estimated ? ", a guess: 'offload=' in --device names it" : ", a guess: 'reprise calibrate' measures it");
+             !f->offload_guessed ? "" : f->estimated ? ", a guess: set 'offload=' in --device" : ", a guess: 'reprise calibrate' measures it");
     return out;
 }
 
@@ -196,7 +196,7 @@ static void print_search(const rp_forecast *f)
     if (f->plan.facts.left.ways) printf("%ssome ways to keep a block were left out", and), and = "; ";
     if (f->plan.facts.left.regions) printf("%ssome plans with regions of blocks were left out", and), and = "; ";
     if (f->plan.facts.left.grain > 1) printf(", as regions of several blocks end at every %dth block", f->plan.facts.left.grain);
-    if (f->plan.facts.left.limit) printf("%sthe limit of work was met", and);
+    if (f->plan.facts.left.limit) printf("%sthe work limit was reached", and);
     putchar('\n');
 }
 
@@ -205,7 +205,7 @@ static void print_moved(const rp_forecast *f)
     char bytes[RP_SIZE_CHARS], speed[96];
 
     if (f->plan.found.offloaded_bytes > 0)
-        printf("%-14s %s of activations leave and come back each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->plan.found.offloaded_bytes),
+        printf("%-14s %s of activations are written and read each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->plan.found.offloaded_bytes),
                f->plan.offload_seconds, speed_text(f, speed, sizeof speed));
     if (f->plan.state_bytes > 0)
         printf("%-14s %s of optimizer states are read and written each step: %.3f s, at %s\n", "states",
@@ -217,13 +217,13 @@ static void print_ranks(const rp_forecast *f)
     char sent[RP_SIZE_CHARS];
 
     if (f->ranks == 1) return;
-    printf("%-14s %d, and each takes this; %s\n", "ranks", f->ranks, f->units);
+    printf("%-14s %d, each with these figures; %s\n", "ranks", f->ranks, f->units);
     printf("%-14s a rank sends %s a step, %.3f s", "communication", rp__size_text(sent, f->plan.comm_bytes), f->plan.comm_seconds);
-    printf(f->plan.hidden_seconds > 0 ? ", %.3f s of them beside computing\n" : " of it\n", f->plan.hidden_seconds);
+    printf(f->plan.hidden_seconds > 0 ? ", %.3f s of them overlapped with computing\n" : " of it\n", f->plan.hidden_seconds);
     cli_print_links(&f->links, f->ranks);
 }
 
-/* Outputs of one op are a line, by what becomes of them. */
+/* One line for each op: the bytes of its slots by fate. */
 static void print_fates(const rp_explain *e)
 {
     printf("\n%-24s  %16s  %16s  %16s\n", "slots of", "kept, bytes", "recomputed", "offloaded");
@@ -253,7 +253,7 @@ static void plan_print_text(const rp_forecast *f)
     cli_print_peak(&f->explain);
     print_fates(&f->explain);
     cli_print_modules(&f->explain);
-    if (f->estimated) printf("\nscratch is what this machine's kernels take, an estimate for '%s'\n", f->plan.machine);
+    if (f->estimated) printf("\nscratch is that of this machine's kernels, an estimate for '%s'\n", f->plan.machine);
 }
 
 /* ---- the command ---- */
@@ -265,7 +265,7 @@ static bool has_budget(const cli_args *args)
     return false;
 }
 
-/* A device's memory is the budget unless an argument says one, or the recipe a smaller one. 0: nothing bounds it. */
+/* The budget limit from --device: its memory, unless an argument sets memory_budget. 0: no limit. */
 static int device_memory(cli *c, const char *device, const cli_args *args, int64_t *bytes)
 {
     rp_cost_table *table;
@@ -304,15 +304,18 @@ static int plan(cli *c, const void *given, const cli_args *args)
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(plan_fields, json), NULL, "print one JSON object", 0, 0 },
     { "device", 0, CLI_TEXT, offsetof(plan_fields, device), "SPEC",
-      "reckon for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=100GB/s, node=8, node_link=25GB/s, latency=2us'", 0, 0 },
-    { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL, "search ranks, wrapping, resharding, batch and accumulation for the fastest that fits", 0, 0 },
-    { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
+      "predict for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=100GB/s, node=8, node_link=25GB/s, latency=2us'",
+      0, 0 },
+    { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL,
+      "find the fastest settings that fit: ranks, wrapping, resharding, batch size, gradient accumulation", 0, 0 },
+    { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan to FILE, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
 };
 
 const cli_command cmd_plan = {
     .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE] [--allow-plugins]",
-    .about = "Tell whether a recipe's step fits its memory budget, to the byte; where its peak is; what the fit costs in time, and\n"
-             "how close that is to the best there is. Neither weights nor data are read. Exit code 3: nothing fits.",
+    .about = "Predict whether a recipe's step fits its memory budget (exact to the byte), where its peak is, the time that fitting\n"
+             "costs, and lower bounds of that time. Neither weights nor data are read. Exit code 3: no plan fits.",
+    .example = "reprise plan smollm2_135m_full memory_budget=1700MB",
     CLI_OPTIONS(plan_fields, options),
     .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = plan,

@@ -1,4 +1,4 @@
-/* cli/cmd_recipes.c -- ls, cat and cp: the recipes that are shipped. */
+/* cli/cmd_recipes.c -- ls, cat and cp: list, print and copy the shipped recipes. */
 #include "cli/cli.h"
 
 #include <dirent.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The recipe's first line, when it is a comment, says what it is for. */
+/* The summary of a recipe is its first line, if that is a comment. */
 static void read_summary(const char *path, char out[128])
 {
     FILE *file = fopen(path, "r");
@@ -39,7 +39,7 @@ static void print_model(const char *folder, const char *name)
     json_decref(config);
 }
 
-/* The names that model.config and model.stand_in take. */
+/* Lists the names that model.config and model.stand_in accept. */
 static int list_models(cli *c, const cli_shipped *shipped)
 {
     struct dirent **entry;
@@ -79,19 +79,20 @@ static int ls(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option ls_options[] = {
-    { "models", 0, CLI_FLAG, offsetof(ls_fields, models), NULL, "list the models whose configs are shipped, for 'model.config', instead", 0, 0 },
+    { "models", 0, CLI_FLAG, offsetof(ls_fields, models), NULL, "list the shipped model configs, for 'model.config', instead", 0, 0 },
 };
 
 const cli_command cmd_ls = {
     .usage = "[--models]",
-    .about = "List the recipes that are shipped: names, and what each is for.",
+    .about = "List the shipped recipes with a summary of each.",
+    .example = "reprise ls --models",
     CLI_OPTIONS(ls_fields, ls_options),
     .run = ls,
 };
 
 /* ---- cat ---- */
 
-/* The shipped recipe opened for reading; NULL after telling why not. */
+/* Open a shipped recipe for reading; NULL after an error message. */
 static FILE *open_shipped(cli *c, const char *name, int *code)
 {
     char path[8192];
@@ -133,7 +134,8 @@ static int cat(cli *c, const void *given, const cli_args *args)
     return cli_finish(c, RP_OK);
 }
 
-const cli_command cmd_cat = { .usage = "NAME", .about = "Print a shipped recipe.", .least_words = 1, .most_words = 1, .run = cat };
+const cli_command cmd_cat = { .usage = "NAME", .about = "Print a shipped recipe.", .example = "reprise cat smollm2_135m_full",
+                             .least_words = 1, .most_words = 1, .run = cat };
 
 /* ---- cp ---- */
 
@@ -152,7 +154,7 @@ static int write_copy(cli *c, const cp_fields *fields, FILE *from, char *to)
 {
     if (fields->make_parents) make_parents(to);
     if (fields->no_clobber && !access(to, F_OK)) {
-        cli_say(c, "'%s' is there already and stays as it is", to);
+        cli_say(c, "'%s' exists already and is not changed", to);
         return 0;
     }
     FILE *file = fopen(to, "wb");
@@ -186,13 +188,14 @@ static int cp(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option cp_options[] = {
-    { "no-clobber", 'n', CLI_FLAG, offsetof(cp_fields, no_clobber), NULL, "leave a file that is there already", 0, 0 },
-    { "make-parents", 0, CLI_FLAG, offsetof(cp_fields, make_parents), NULL, "make the folders DEST lies in", 0, 0 },
+    { "no-clobber", 'n', CLI_FLAG, offsetof(cp_fields, no_clobber), NULL, "do not overwrite an existing file", 0, 0 },
+    { "make-parents", 0, CLI_FLAG, offsetof(cp_fields, make_parents), NULL, "create the folders of DEST", 0, 0 },
 };
 
 const cli_command cmd_cp = {
     .usage = "NAME DEST",
     .about = "Copy a shipped recipe to the file or folder DEST.",
+    .example = "reprise cp smollm2_135m_full my_recipe.yaml",
     CLI_OPTIONS(cp_fields, cp_options),
     .least_words = 2, .most_words = 2,
     .run = cp,

@@ -1,10 +1,10 @@
-/* cli/cmd_sweep.c -- what a step takes and costs over budgets, from the least that a plan fits to all kept; modes as points beside it.
+/* cli/cmd_sweep.c -- sweep: memory and step time of a recipe under many budgets, from the smallest that fits to keeping everything.
  *
  *   --json   { machine, measured, points: [{ mode, budget_bytes, reserved_bytes, peak_bytes, saved_bytes, recompute_flops, step_seconds,
- *              overhead, optimizer_in_bwd, keep_logits }] }      mode null: a point of the curve
- *   --measure  adds pairs, steps and coverage to the whole, measured_step_seconds, measured_overhead and measured_interval to each point:
- *              the median and its interval, which holds the true one with the probability `coverage`. That each step reserved, peaked and
- *              saved as planned, and no bit differed, is checked: else it is an error */
+ *              overhead, optimizer_in_bwd, keep_logits }] }      mode null: a point of the curve, else one of the usual modes
+ *   --measure  adds pairs, steps and coverage to the whole, and measured_step_seconds, measured_overhead and measured_interval to each point:
+ *              the median and its confidence interval of probability `coverage`. A step that does not reserve, peak and save as planned, or a
+ *              pair that differs in a bit, is an error */
 #include "cli/forecast.h"
 
 #include "base/report.h"
@@ -48,7 +48,7 @@ static void print_json(const rp_sweep *s)
 
 /* ---- text ---- */
 
-typedef struct { int64_t least, most; double lowest, highest; } frame;   /* lowest: 0, or below it */
+typedef struct { int64_t least, most; double lowest, highest; } frame;   /* lowest: at most 0 */
 
 static frame frame_of(const rp_sweep *s)
 {
@@ -76,7 +76,7 @@ static int row(const frame *f, double value)
     return height > 0 ? HEIGHT - 1 - (int)((value - f->lowest) / height * (HEIGHT - 1) + 0.5) : HEIGHT - 1;
 }
 
-/* The curve of dots, a mode as its first letter. */
+/* Draw each point of the curve as a dot, and each mode as its first letter. */
 static void print_picture(const rp_sweep *s)
 {
     char picture[HEIGHT][WIDTH + 1];
@@ -115,9 +115,9 @@ static void print_measured(const rp_sweep *s)
                    100 * p->overhead.high);
         putchar('\n');
     }
-    printf("\n%d pair%s of steps a point, each beside one of mode 'none': medians, and intervals that hold them with %.1f %%.\n", s->pairs, cli_s(s->pairs),
+    printf("\nEach point: %d pair%s of one of its steps and a step of mode 'none'; medians and %.1f %% confidence intervals.\n", s->pairs, cli_s(s->pairs),
            100 * s->point[s->n_points - 1].overhead.coverage);
-    printf("All %" PRId64 " steps reserved, peaked and saved as planned, to the byte; loss and norm were the same bits in each pair.\n", s->n_steps);
+    printf("All %" PRId64 " steps reserved, peaked and saved exactly the planned bytes. Loss and norm were bit-identical in each pair.\n", s->n_steps);
     printf("Predicted by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);
 }
 
@@ -136,7 +136,7 @@ static void sweep_print_text(const rp_sweep *s)
 
 /* ---- the command ---- */
 
-/* For people who wait: 15 pairs at 12 points take minutes. */
+/* Progress on stderr: 15 pairs at 12 points take minutes. */
 static void tell_pair(void *user, int pair, double seconds_left)
 {
     const sweep_fields *fields = user;
@@ -191,17 +191,18 @@ static int sweep(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(sweep_fields, json), NULL, "print one JSON object", 0, 0 },
-    { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (20; measured, 8)", 2, 1000 },
-    { "measure", 0, CLI_FLAG, offsetof(sweep_fields, measure), NULL, "run each point for real, beside steps that keep all", 0, 0 },
-    { "pairs", 0, CLI_INT, offsetof(sweep_fields, pairs), "N", "pairs of steps at each point, with --measure (15)", 1, 10000 },
-    { "device", 0, CLI_TEXT, offsetof(sweep_fields, device), "SPEC", "reckon for another machine, as 'reprise plan' does", 0, 0 },
+    { "points", 'n', CLI_INT, offsetof(sweep_fields, points), "N", "budgets on the curve (default: 20; with --measure 8)", 2, 1000 },
+    { "measure", 0, CLI_FLAG, offsetof(sweep_fields, measure), NULL, "run each point, paired with steps that keep everything", 0, 0 },
+    { "pairs", 0, CLI_INT, offsetof(sweep_fields, pairs), "N", "pairs of steps at each point, with --measure (default: 15)", 1, 10000 },
+    { "device", 0, CLI_TEXT, offsetof(sweep_fields, device), "SPEC", "predict for another machine, as in 'reprise plan'", 0, 0 },
 };
 
 const cli_command cmd_sweep = {
     .usage = "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC] [--allow-plugins]",
-    .about = "Tell what a recipe's step takes and what it costs at budgets from the least that a plan fits to what keeping all takes,\n"
-             "with modes everybody knows as points beside the curve. Neither weights nor data are read, unless --measure runs the\n"
-             "steps: in pairs with mode none, on the recipe's weights and data, learning nothing and writing nothing.",
+    .about = "Predict the memory and time of a recipe's step at budgets from the smallest that a plan fits to the memory of keeping\n"
+             "everything, and compare them with the usual modes. Neither weights nor data are read. With --measure, run the steps in\n"
+             "pairs with mode none, on the recipe's weights and data, with a learning rate of 0 and without writing files.",
+    .example = "reprise sweep smollm2_135m_full --points 10",
     CLI_OPTIONS(sweep_fields, options),
     .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = sweep,

@@ -1,4 +1,4 @@
-/* cli/cmd_tokenize.c -- all of stdin as one document, its token ids on stdout: one a line, or one JSON array. */
+/* cli/cmd_tokenize.c -- tokenize: print the token ids of stdin, which is one document: one a line, or one JSON array. */
 #include "cli/cli.h"
 
 #include "text/file.h"
@@ -51,9 +51,9 @@ static const cli_option options[] = {
 
 const cli_command cmd_tokenize = {
     .usage = "MODEL < text",
-    .about = "Print the token ids of a text, one a line, as it comes. All of the standard input, packed with gzip or zstd or not, is\n"
-             "one document; neither bos nor eos is added. MODEL is a Hugging Face folder, a tokenizer.json, a tokenizer.model or a\n"
-             ".gguf file.",
+    .about = "Print the token ids of a text, one a line. The whole standard input, plain or packed with gzip or zstd, is one document;\n"
+             "neither bos nor eos is added. MODEL is a Hugging Face folder, a tokenizer.json, a tokenizer.model or a .gguf file.",
+    .example = "reprise tokenize models/SmolLM2-135M < text.txt",
     CLI_OPTIONS(tokenize_fields, options),
     .least_words = 1, .most_words = 1,
     .run = tokenize,

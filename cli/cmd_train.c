@@ -1,4 +1,4 @@
-/* cli/cmd_train.c -- run a recipe. All it says goes to stderr; what it makes is in output_dir. */
+/* cli/cmd_train.c -- train: run a recipe. Messages go to stderr; results go to output_dir. */
 #include "cli/cli.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@ typedef struct { int64_t nproc; } train_fields;
 
 static const char *s_of(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* What the recipe has done again, and what the plan for its budget adds. */
+/* The regions of the recipe, and what the plan for its budget adds. */
 static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_step_usage *found)
 {
     char regions[RP_REGIONS_CHARS], offloaded[RP_SIZE_CHARS];
@@ -26,9 +26,9 @@ static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_step
 
     fprintf(stderr, "checkpointing  %s", rp__regions_text(rp__model_root(rp__trainer_model(t)), rp__trainer_n_rules(t), regions));
     if (planned)
-        fprintf(stderr, " by the recipe; with what the budget asks for, %.1f %% of the work is done again",
+        fprintf(stderr, " by the recipe; the plan for the budget recomputes %.1f %% of the work",
                 100 * (double)found->recompute_flops / (double)found->step_flops);
-    if (planned && found->offloaded_bytes) fprintf(stderr, " and %s offloaded", rp__size_text(offloaded, found->offloaded_bytes));
+    if (planned && found->offloaded_bytes) fprintf(stderr, " and offloads %s", rp__size_text(offloaded, found->offloaded_bytes));
     fputc('\n', stderr);
 }
 
@@ -40,11 +40,11 @@ static const char *ranks_text(int n, char out[RP_SIZE_CHARS])
     return out;
 }
 
-static void print_data(const char *what, const rp_recipe_dataset *d, const rp_data_info *info)
+static void print_data(const char *label, const rp_recipe_dataset *d, const rp_data_info *info)
 {
     char text[RP_DATA_TEXT_CHARS], line[CLI_LINE_CHARS];
 
-    fprintf(stderr, "%-15s%s\n", what, cli_one_line(rp__data_text(info, d->path.first, d->path.all.n, text), line));
+    fprintf(stderr, "%-15s%s\n", label, cli_one_line(rp__data_text(info, d->path.first, d->path.all.n, text), line));
     if (info->n_skipped) fprintf(stderr, "%-15sthe first of %" PRId64 ": %s\n", "skipped", info->n_skipped, cli_one_line(info->first_skipped, line));
 }
 
@@ -68,7 +68,7 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
             rp__size_text(reserved, found->memory.reserved_bytes));
     if (info->limit)
-        fprintf(stderr, "memory limit   %s of the process, %s of it beside the budget\n", rp__size_text(peak, info->limit),
+        fprintf(stderr, "memory limit   %s for the process, %s of it outside the budget\n", rp__size_text(peak, info->limit),
                 rp__size_text(reserved, info->allowance));
 }
 
@@ -84,7 +84,7 @@ static cli_progress shown_progress(rp_trainer *t)
 
 static void show_step(void *shown, const rp_metrics *line, double seconds_left) { cli_progress_step(shown, line, seconds_left); }
 
-/* Of what was done so far: an interrupted run has one, too, unless no step was. */
+/* Write the report, also of an interrupted run, unless no step was done. */
 static rp_status write_report(rp_trainer *t, rp_status ended)
 {
     if (!rp__trainer_done(t)) return ended;
@@ -103,8 +103,8 @@ static void print_end(const rp_recipe *recipe, const rp_trainer *t)
     fprintf(stderr, "the model is in '%s/final'\n", folder);
 }
 
-/* Of a job, the first rank shows what all do. Those that end or stop have come to the same step, so they can agree on it; whoever fails
- * between has nobody to ask. */
+/* In a job only the first rank prints the progress. Ranks that finish or stop have reached the same step, so they agree on the status. A rank
+ * that fails in between does not wait for the others. */
 static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, const volatile int *stop)
 {
     cli_progress shown   = shown_progress(t);
@@ -149,7 +149,7 @@ static int train_recipe(const cli *c, const rp_recipe *recipe, const volatile in
     return code;
 }
 
-/* What is wrong with a recipe is wrong for all ranks: the first reads it alone, and only when it is good the others do. */
+/* An error of the recipe is the same on all ranks. So the first rank reads it first, and the others only if it is valid. */
 static int load_recipe(cli *c, const cli_args *args, rp_recipe **out)
 {
     bool first = cli_is_first(c);
@@ -162,7 +162,7 @@ static int load_recipe(cli *c, const cli_args *args, rp_recipe **out)
     return cli_agree(c, code);
 }
 
-/* Each would write the files of all. */
+/* Refuse Slurm tasks that no MPI joins: each would train alone and write the same files. */
 static int check_joined(const cli *c, const rp_recipe *recipe)
 {
     const char *task = getenv("SLURM_PROCID");
@@ -170,8 +170,8 @@ static int check_joined(const cli *c, const rp_recipe *recipe)
 
     if (tasks == 1 || recipe->dist.ranks.set) return CLI_GO;
     if (!task || !strcmp(task, "0"))
-        cli_say(c, "Slurm runs this as %d tasks, and no MPI joins them: srun --mpi=pmix does for Open MPI, --mpi=pmi2 for MPICH; where each is to "
-                "train by itself, with an 'output_dir' of its own, set dist.ranks=1", tasks);
+        cli_say(c, "Slurm runs this as %d tasks, and no MPI joins them: use srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH; to train "
+                "independently in each task, with an 'output_dir' of its own, set dist.ranks=1", tasks);
     return CLI_USAGE;
 }
 
@@ -189,7 +189,7 @@ static int train_here(cli *c, const cli_args *args)
     return cli_close_ranks(c, code);
 }
 
-/* The recipe is read here, too: what is wrong with it is told before any rank starts. */
+/* The recipe is read here, too, so that its errors are printed before any rank starts. */
 static int launch(cli *c, int64_t ranks, const cli_args *args)
 {
     rp_recipe *recipe;
@@ -206,13 +206,13 @@ static int train(cli *c, const void *given, const cli_args *args)
     const train_fields *fields = given;
     bool alone                 = fields->nproc <= 1 && !(fields->nproc && rp__comm_launched());
 
-    signal(SIGPIPE, SIG_IGN);       /* who reads the progress may leave: what is made is in output_dir */
-    signal(SIGXFSZ, SIG_IGN);       /* a limit of file sizes is an error of a write, as a full disk is */
+    signal(SIGPIPE, SIG_IGN);       /* the run continues if the reader of the progress exits */
+    signal(SIGXFSZ, SIG_IGN);       /* a file-size limit then fails the write, like a full disk */
     return alone ? train_here(c, args) : launch(c, fields->nproc, args);
 }
 
 static const cli_option options[] = {
-    { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine, by its mpirun", 1, 4096 },
+    { "nproc", 0, CLI_INT, offsetof(train_fields, nproc), "N", "run on N ranks of this machine, with its mpirun", 1, 4096 },
 };
 
 const cli_command cmd_train = {
@@ -220,6 +220,7 @@ const cli_command cmd_train = {
     .about = "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
              "~KEY removes one. Metrics, states, the trained model and a report are written under output_dir.\n"
              "SIGINT, SIGTERM, SIGHUP and SIGXCPU finish the step and save a state; 'resume=auto' continues from it.",
+    .example = "reprise train smollm2_135m_full max_steps=4",
     CLI_OPTIONS(train_fields, options),
     .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
     .run = train,

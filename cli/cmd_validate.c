@@ -1,4 +1,4 @@
-/* cli/cmd_validate.c -- check a recipe without running it. */
+/* cli/cmd_validate.c -- validate: check a recipe without running it. */
 #include "cli/cli.h"
 
 #include "base/bump.h"
@@ -8,7 +8,7 @@
 
 typedef struct { bool resolved, keys, data; } validate_fields;
 
-/* So much data is read without being asked for: a few seconds. */
+/* Data up to this size is read without --data: it takes a few seconds. */
 #define QUICK_BYTES (INT64_C(16) << 20)
 
 static int validate_print_text(cli *c, rp_status status, const char *text)
@@ -17,7 +17,7 @@ static int validate_print_text(cli *c, rp_status status, const char *text)
     return cli_finish(c, status);
 }
 
-/* The names in it, where the model's files are there, and what follows from them. */
+/* If the files of the model exist, check the names in the recipe against it and print the regions and shard units. */
 static int try_model(cli *c, const rp_recipe *recipe)
 {
     const char *missing = rp__recipe_missing_file(recipe);
@@ -36,7 +36,7 @@ static int try_model(cli *c, const rp_recipe *recipe)
     return CLI_GO;
 }
 
-/* A run reads all of it before its first step; this does where it is little, or asked for. */
+/* A run reads all data before its first step. This does so only if the data is small or --data is given. */
 static int try_data(cli *c, const rp_recipe *recipe, bool all)
 {
     char size[RP_SIZE_CHARS], line[CLI_LINE_CHARS], amount[40];
@@ -98,19 +98,19 @@ static int validate(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe, defaults filled in",
+    { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe with all defaults",
       0, 0 },
-    { "data", 0, CLI_FLAG, offsetof(validate_fields, data), NULL, "read the data, however much it is (default: up to 16 MiB)", 0, 0 },
+    { "data", 0, CLI_FLAG, offsetof(validate_fields, data), NULL, "read all data, of any size (default: up to 16 MiB)", 0, 0 },
     { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
 };
 
 const cli_command cmd_validate = {
     .usage = "CONFIG [KEY=VALUE ...]",
-    .about = "Check a recipe and tell every error it has, with its line. CONFIG is a path or the name of a shipped\n"
-             "recipe; KEY=VALUE sets a key, ~KEY removes one. If the model's files are there, names are checked\n"
-             "against it, and the modules that become regions are printed. The data files must exist. Up to 16 MiB of\n"
-             "them are read as a run would, and counted. Of larger JSON data the first objects are read. A chat\n"
-             "template that they are rendered with is held to its limits.",
+    .about = "Check a recipe and print every error with its line. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a\n"
+             "key, ~KEY removes one. If the files of the model exist, names in the recipe are checked against the model, and the\n"
+             "modules that become regions are printed. The data files must exist. Up to 16 MiB of data is read as a run reads it, and\n"
+             "counted; of larger JSON data the first objects are read. The limits of chat templates apply.",
+    .example = "reprise validate my_recipe.yaml memory_budget=8GiB",
     CLI_OPTIONS(validate_fields, options),
     .most_words = 1, .settings = true,
     .run = validate,

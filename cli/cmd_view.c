@@ -1,4 +1,4 @@
-/* cli/cmd_view.c -- the report of a run or a plan as one HTML page: its recipe is rehearsed again, so it works before any run, too. */
+/* cli/cmd_view.c -- view: the report of a run or a plan as one HTML page. The recipe is rehearsed, so a plan is enough. */
 #include "cli/forecast.h"
 
 #include <unistd.h>
@@ -15,13 +15,13 @@ enum { POINTS = 24 };
 typedef struct { const char *file, *device; } view_fields;
 
 typedef struct {
-    char *plan, *metrics;                       /* files; metrics NULL: no run */
+    char *plan, *metrics;                       /* paths; metrics NULL: no run */
     char *out;
-    char *machine;                              /* that the plan was made for */
-    const char *device;                         /* that the page is reckoned for; NULL: this machine */
+    char *machine;                              /* the plan was made for it */
+    const char *device;                         /* machine for the times of the page; NULL: this machine */
 } places;
 
-/* ---- where things are ---- */
+/* ---- paths ---- */
 
 static char *joined(cli *c, const char *folder, const char *name, bool must)
 {
@@ -42,7 +42,7 @@ static void view_drop(places *p)
     rp__release(p->machine);
 }
 
-/* RUN_DIR: its plan.json, its metrics, report.html in it. PLAN: beside it, the name with .html behind. */
+/* RUN_DIR: plan.json, metrics.jsonl and report.html in it. PLAN: the page is PLAN.html. */
 static int view_find(cli *c, const char *word, const char *file, places *p)
 {
     bool run = rp__file_is_dir(word);
@@ -60,7 +60,7 @@ static int view_find(cli *c, const char *word, const char *file, places *p)
 
 /* ---- the recipe of a plan ---- */
 
-/* A device that has a name is known again; one that was described is to be described again. */
+/* Whether the machine of the plan is a named device. A described one must be described again with --device. */
 static bool is_device(const cli *c, const char *machine)
 {
     rp_cost_table *table;
@@ -144,16 +144,17 @@ static int view(cli *c, const void *given, const cli_args *args)
 }
 
 static const cli_option options[] = {
-    { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "where to write the page: report.html in the run, or beside the plan", 0, 0 },
+    { "output", 'o', CLI_TEXT, offsetof(view_fields, file), "FILE", "file of the page (default: report.html in RUN_DIR, or PLAN.html)", 0, 0 },
     { "device", 0, CLI_TEXT, offsetof(view_fields, device), "SPEC",
-      "reckon for another machine, as 'reprise plan' does (default: a named one that the plan was made for)", 0, 0 },
+      "predict for another machine, as in 'reprise plan' (default: that of the plan, if it has a name)", 0, 0 },
 };
 
 const cli_command cmd_view = {
     .usage = "RUN_DIR|PLAN [-o FILE.html] [--device SPEC] [--allow-plugins]",
-    .about = "Make the report of a run or of a plan: memory over the step, the arena, what becomes of every slot, the curve of\n"
-             "budgets, the losses. One page that needs nothing beside it. A run leaves the same without the curve. PLAN is what\n"
-             "'reprise plan -o' wrote.",
+    .about = "Write the report of a run or a plan: memory over the step, the arena, the fate of every slot, the curve of budgets, the\n"
+             "losses. It is one HTML page that needs no other file. A run writes the same page without the curve. PLAN is a file from\n"
+             "'reprise plan -o'.",
+    .example = "reprise view runs/default",
     CLI_OPTIONS(view_fields, options),
     .least_words = 1, .most_words = 1, .plugins = true,
     .run = view,

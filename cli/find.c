@@ -1,7 +1,7 @@
-/* cli/find.c -- plan --find: the settings of a recipe that fit so much memory, the fastest first.
+/* cli/find.c -- plan --find: the settings of a recipe that fit the memory budget, fastest first.
  *
  *   --json   { budget_bytes, samples, tried, discarded, machine, measured, settings: [{ ranks, replicate_dim, batch_size,
- *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: of a group), reduce_behind, optimizer_in_bwd,
+ *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: group size), reduce_behind, optimizer_in_bwd,
  *              keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
  *              step_seconds, tokens_per_second }] } */
 #include "cli/forecast.h"
@@ -50,7 +50,7 @@ static void print_json(const rp_find *f, const rp_recipe *recipe)
 
 static const char *units_of(const rp_setting *s) { return s->own_units ? "both" : s->recipes_units ? "recipe's" : "none"; }
 
-/* yes, no or a number, as the recipe's key has it. */
+/* yes, no, or the number of the recipe's key; "-" for one rank. */
 static const char *reshard_of(const rp_setting *s, char out[24])
 {
     if (s->stay) snprintf(out, 24, "%" PRId64, s->stay);
@@ -67,7 +67,7 @@ static void print_setting(const rp_setting *s)
            s->seconds, s->tokens_per_second);
 }
 
-/* Where several do, the fastest of each number of ranks is worth a line however far down it stands. */
+/* Whether setting i is the fastest for its number of ranks. Such a setting is always printed. */
 static bool first_of_its_ranks(const rp_find *f, int i)
 {
     for (int k = 0; k < i; k++)

@@ -1,4 +1,4 @@
-/* cli/forecast.c -- a recipe's steps rehearsed for a command, and tables of what they take. */
+/* cli/forecast.c -- rehearses the step of a recipe for a command, and prints its memory tables. */
 #include "cli/forecast.h"
 
 #include "base/report.h"
@@ -88,7 +88,7 @@ static size_t list_chars(const char *path)
     return dot ? (size_t)(dot - path) : 0;
 }
 
-/* Neighbours in one list of blocks. */
+/* Whether both are in the same list of blocks. */
 static bool same_list(const rp_explain_module *a, const rp_explain_module *b)
 {
     size_t n = list_chars(a->path);
@@ -102,7 +102,7 @@ static void print_module(const rp_explain_module *m, int n)
     char name[96];
 
     for (int i = 0; i < RP_MEM_CLASSES; i++) at += m->peak_at[i];
-    snprintf(name, sizeof name, "%.60s", *m->path ? m->path : "of no module");
+    snprintf(name, sizeof name, "%.60s", *m->path ? m->path : "outside modules");
     if (n > 1) snprintf(name, sizeof name, "%.60s-%s (%d x)", m->path, m[n - 1].path + list_chars(m->path) + 1, n);
     printf("%-24s  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %10.3f\n", name, at, m->peak_at[RP_MEM_SAVED],
            m->saved_bytes, m->recomputed_bytes, cli_mflops(m->recompute_flops));
@@ -142,7 +142,7 @@ json_t *cli_modules_json(const rp_explain *e)
     return out;
 }
 
-/* ---- what ranks talk over ---- */
+/* ---- links between ranks ---- */
 
 json_t *cli_links_json(const rp_cost_links *links)
 {

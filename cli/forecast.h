@@ -1,4 +1,4 @@
-/* cli/forecast.h -- what plan, explain and sweep share: a recipe's steps rehearsed, and the tables they print alike. */
+/* cli/forecast.h -- shared by plan, explain, sweep and view: the rehearsed step of a recipe, and the tables that they print. */
 #ifndef RP_CLI_FORECAST_H
 #define RP_CLI_FORECAST_H
 
@@ -6,33 +6,33 @@
 #include "train/loop.h"
 
 typedef struct {
-    cli run;                                    /* the command with a context of shapes, the recipe's threads and budget */
+    cli run;                                    /* the command, with a context that has the recipe's threads and budget */
     rp_recipe *recipe;
     rp_forecast f;
 } cli_forecast;
 
-/* A recipe as cli_load_recipe reads it, rehearsed. Tells what is wrong: CLI_GO, or the exit code. A budget that nothing fits is no
- * error here: look at f.feasible, cli_fail tells. Close it in both cases. */
+/* Load a recipe (cli_load_recipe) and rehearse its step. CLI_GO, or the exit code after an error message. A budget that no plan fits is no error
+ * here: check f.feasible; cli_fail(&out->run, RP_ERR_BUDGET) prints the message. Close *out in both cases. */
 int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *out);
-/* The recipe and its context alone; `shapes` false: the context has memory, all that the machine gives. */
+/* Load a recipe and open its context without a rehearsal. shapes: the context is shapes-only; false: it has memory without a limit. */
 int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *out);
 void cli_forecast_close(cli_forecast *forecast);
 
-/* Settings of a recipe that fit its budget, printed (cli/find.c). The exit code. */
+/* Print the settings of a recipe that fit its budget (cli/find.c). Returns the exit code. */
 int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
 
-/* By class: { "param": bytes, … } */
+/* Bytes by class: { "param": bytes, … } */
 json_t *cli_classes_json(const int64_t *bytes);
 json_t *cli_modules_json(const rp_explain *e);
 
 /* { node_ranks, link_bytes_per_second, node_link_bytes_per_second, latency_seconds, assumed } */
 json_t *cli_links_json(const rp_cost_links *links);
-/* Over what `ranks` talk: a line. */
+/* Print one line about the links between the ranks. */
 void cli_print_links(const rp_cost_links *links, int64_t ranks);
 
-/* The peak, whose it is by class, what is saved. */
+/* Print the peak, its bytes by class, and the saved bytes. */
 void cli_print_peak(const rp_explain *e);
-/* Blocks that are alike in one line. */
+/* Print the memory of each module; equal blocks share a line. */
 void cli_print_modules(const rp_explain *e);
 
 double cli_share(int64_t part, int64_t whole);      /* in percent */

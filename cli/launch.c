@@ -1,13 +1,13 @@
-/* cli/launch.c -- --nproc N: the same command again, as N ranks of this machine, by the mpirun that is here.
+/* cli/launch.c -- --nproc N: runs the same command as N ranks of this machine, with the installed mpirun.
  *
  *      reprise train CONFIG --nproc 4
- *        └─ mpirun -n 4 reprise train CONFIG threads=2      a process group of its own: Ctrl-C reaches this process alone
- *             ├─ rank 0 …                                   its stderr comes through us, to the terminal we have
+ *        └─ mpirun -n 4 reprise train CONFIG threads=2      in its own process group: Ctrl-C reaches only the launcher
+ *             ├─ rank 0 …                                   the launcher passes its stderr on to the terminal
  *
- *   signals   SIGINT, SIGTERM, SIGHUP or SIGXCPU here goes into the notes (cli/notes.c), where ranks see it after each step: they save and end.
- *             mpirun is asked for nothing, unless no rank has joined the notes: then it gets SIGUSR1, which both MPIs pass on to ranks.
- *             A second SIGINT or SIGTERM kills the ranks and asks mpirun to end, a third one kills mpirun.
- *   ends      the ranks' exit code; 1 where one was killed, told in a sentence with what mpirun says of it
+ *   signals   The launcher writes SIGINT, SIGTERM, SIGHUP or SIGXCPU into the notes (cli/notes.c). Ranks read them after each step, save a state
+ *             and end. mpirun is not involved, unless no rank has joined the notes: then it gets SIGUSR1, which both MPIs pass on to ranks.
+ *             A second SIGINT or SIGTERM kills the ranks and asks mpirun to end. A third one kills mpirun.
+ *   ends      the exit code of the ranks; 1 if one was killed, with a message that has the rank and the signal
  */
 #include "cli/cli.h"
 #include "cli/launch.h"
@@ -26,7 +26,7 @@ enum { MOST_WORDS = 32, PROGRAM_CHARS = 4096 };
 
 /* ---- which mpirun ---- */
 
-/* What `program --version` prints. False: it is not there. */
+/* Read the output of `program --version`. False: the program cannot be run. */
 static bool ask_version(const char *program, char *out, size_t room)
 {
     char *argv[] = { (char *)program, (char *)"--version", NULL };
@@ -58,7 +58,7 @@ static const rp_comm_mpi *mpi_of(const char *version)
     return NULL;
 }
 
-/* The first of which there is a module, too. */
+/* Find the first mpirun for whose MPI there is a module. */
 static int find_mpirun(const cli *c, const char **program, const rp_comm_mpi **mpi)
 {
     const char *set     = getenv("REPRISE_MPIRUN"), *found = NULL;
@@ -97,8 +97,8 @@ static int cores(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Ranks are bound to no core: each has threads, and which cores they run on is the system's to choose. No other machine is reached, not even
- * where Slurm has lent some and mpirun would ask it; but Open MPI wants a program that would reach one: there may be no ssh. */
+/* Ranks are not bound to cores: each has threads, and the system schedules them. No other machine is used, not even if Slurm has allocated some.
+ * Open MPI requires a program to reach other machines; it gets `sh`, because ssh may be missing. */
 static void add_mpirun(command_line *l, const char *program, const rp_comm_mpi *mpi)
 {
     static const char *const open_mpi[] = { "--oversubscribe", "--bind-to", "none", "--mca", "plm_rsh_agent", "sh", "--mca", "plm", "^slurm",
@@ -144,7 +144,7 @@ typedef struct {
     pid_t mpirun;
     cli_output output[2];
     cli_end end;
-    sigset_t before, waiting;                   /* signals are taken only while we wait */
+    sigset_t before, waiting;                   /* signals are delivered only while the launcher waits */
     int n_handed_on, first_signal;
     cli_notes *notes;
     int notes_file;
@@ -152,7 +152,7 @@ typedef struct {
 
 static volatile sig_atomic_t n_signals, last_signal;
 
-/* A terminal that closes sends SIGHUP twice, and SIGXCPU comes every second: neither asks again. */
+/* A closing terminal sends SIGHUP twice, and SIGXCPU comes every second, so a repeated one is not counted. */
 static void count_signal(int number)
 {
     if (n_signals && (number == SIGHUP || number == SIGXCPU)) return;
@@ -173,7 +173,7 @@ static void take_signals(running *r)
     for (number = cli_stop_signals(); *number; number++) sigdelset(&r->waiting, *number);
 }
 
-/* The ranks are processes of this machine, as they have joined the notes. */
+/* Ranks in the notes are processes of this machine. */
 static void kill_ranks(const running *r)
 {
     for (int i = 0; i < r->notes->ranks; i++)
@@ -201,7 +201,7 @@ static void hand_on_signals(running *r)
     }
 }
 
-/* In the child: mpirun, which goes when we go. Its standard input is nobody's: in the background it could not read a terminal. */
+/* In the child: become mpirun. It ends when the launcher ends. Its stdin is /dev/null, because a background process cannot read a terminal. */
 static void become_mpirun(const command_line *l, const running *r, int out, int err, pid_t parent)
 {
     int columns   = 0;
@@ -218,7 +218,7 @@ static void become_mpirun(const command_line *l, const running *r, int out, int 
     if (!freopen("/dev/null", "r", stdin)) _exit(1);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    signal(SIGTERM, SIG_DFL);           /* the others get theirs from exec */
+    signal(SIGTERM, SIG_DFL);           /* exec resets the other signals */
     sigprocmask(SIG_SETMASK, &r->waiting, NULL);
     execvp(l->word[0], (char *const *)l->word);
     _exit(127);
@@ -243,7 +243,7 @@ static bool start(const cli *c, const command_line *l, running *r)
     return true;
 }
 
-/* One wait for output or a signal. True when something came. */
+/* Wait once for output or a signal. True if there was output. */
 static bool pump(running *r, int milliseconds)
 {
     struct pollfd p[2] = { { r->output[0].from, POLLIN, 0 }, { r->output[1].from, POLLIN, 0 } };
@@ -256,7 +256,7 @@ static bool pump(running *r, int milliseconds)
     return n > 0;
 }
 
-/* What is in the pipes is read when mpirun has gone, but processes that still hold them are not waited for. */
+/* Read the pipes to their end after mpirun has ended, without waiting for processes that still hold them open. */
 static int follow(running *r)
 {
     enum { TURN_MS = 100 };
@@ -269,7 +269,7 @@ static int follow(running *r)
     return status;
 }
 
-/* What the ranks themselves say: the exit code of the first that ended badly, 0 where all ended well, -1 where one has said nothing. */
+/* The exit code in the notes: that of the first rank that failed; 0 if all succeeded; -1 if a rank has not written one. */
 static int noted_code(const running *r)
 {
     bool all = true;
@@ -286,20 +286,20 @@ static void tell_killed(const cli *c, const running *r)
 {
     const cli_end *end = &r->end;
     int rank           = end->rank;
-    char who[32]       = "a rank";
+    char subject[32]   = "a rank";
 
     for (int i = 0; rank < 0 && i < r->notes->ranks; i++)
         if (end->process && r->notes->rank[i].process == end->process) rank = i;
-    if (rank >= 0) snprintf(who, sizeof who, "rank %d", rank);
-    cli_say(c, "%s was ended by signal %d (%s), so the others were ended, too; the last state that was saved is kept", who, end->signal, end->name);
+    if (rank >= 0) snprintf(subject, sizeof subject, "rank %d", rank);
+    cli_say(c, "%s was ended by signal %d (%s), so the others were ended, too; the last state that was saved is kept", subject, end->signal, end->name);
 }
 
 static int tell_end(const cli *c, const running *r, const char *mpirun, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1, noted = noted_code(r);
 
-    if (noted == 0) return 0;           /* all work was done, however MPI fared with its own end */
-    if (noted > 128) return noted;      /* all ranks have stopped after a step */
+    if (noted == 0) return 0;           /* all work is done, even if MPI failed while it ended */
+    if (noted > 128) return noted;      /* all ranks stopped after a step */
     if (noted > 0 && !code) code = noted;
     if (r->n_handed_on > 1) {
         cli_say(c, "stopped at once; the last state that was saved is kept");

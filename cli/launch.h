@@ -1,8 +1,8 @@
-/* cli/launch.h -- what the files of the launcher share: what an mpirun writes, read as it comes.
+/* cli/launch.h -- shared by the files of the launcher: its notes, and the output of mpirun.
  *
  *   ranks ─┐
- *          mpirun ──pipe──▶ output ──▶ our stderr         all that ranks say, at once, half lines too (progress bars)
- *   notices┘                  └─▶ end                     what mpirun says of how they ended, instead of its banners
+ *          mpirun ──pipe──▶ output ──▶ our stderr         the output of the ranks at once, incomplete lines included (progress bars)
+ *   notices┘                  └─▶ end                     how the ranks ended, read from mpirun's notices, which are not printed
  */
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
@@ -11,30 +11,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What tells ranks that this launcher has started them: columns of the terminal that their stderr is handed on to, -1 where it is none. */
+/* This variable is set in ranks that the launcher started: the columns of the terminal to which it passes their stderr on, or -1 for no terminal. */
 #define CLI_LAUNCHER "REPRISE_LAUNCHER"
 
-/* Where ranks find the notes: a page that the launcher and its ranks share, whatever mpirun does (cli/notes.c). */
+/* This variable is the path of the notes: memory that the launcher and its ranks share independently of mpirun (cli/notes.c). */
 #define CLI_NOTES "REPRISE_NOTES"
-typedef struct { volatile int32_t process, code; } cli_note;    /* code: 1 above the exit code; 0: the rank has not ended by itself */
+typedef struct { volatile int32_t process, code; } cli_note;    /* code: exit code + 1; 0: the rank has not ended by itself */
 typedef struct {
     int32_t magic, ranks;
-    volatile int stop;                          /* the signal that asks all ranks to stop after a step; 0: none has come */
+    volatile int stop;                          /* the signal after which all ranks stop at the end of a step; 0: none */
     cli_note rank[];
 } cli_notes;
 
-/* The launcher's: zeros, and *file is open for as long as ranks may join. NULL: the system has no such memory, errno says why. */
+/* For the launcher: create zeroed notes. *file stays open while ranks may join. NULL after an error of the system, in errno. */
 cli_notes *cli_notes_make(int ranks, int *file);
 void cli_notes_drop(cli_notes *notes, int file);
-/* A rank's, which notes its process there; NULL: no launcher of ours has started it, or its notes are out of reach. */
+/* For a rank: open the notes and write its process id there. NULL: this launcher did not start it, or the notes cannot be opened. */
 cli_notes *cli_notes_join(int rank);
-/* Has the launcher of the joined notes gone without a word? */
+/* Whether the launcher of the joined notes has died without setting a signal. */
 bool cli_notes_are_left(void);
 
-/* How ranks ended, as far as mpirun tells. Open MPI names the rank, MPICH the process. */
+/* How the ranks ended, as far as mpirun reports it. Open MPI reports the rank, MPICH the process. */
 typedef struct {
-    int signal;                                 /* 0: none was killed */
-    char name[64];                              /* of the signal */
+    int signal;                                 /* signal that killed a rank; 0: none */
+    char name[64];                              /* name of the signal */
     int rank;                                   /* -1: unknown */
     long process;                               /* 0: unknown */
 } cli_end;
@@ -42,14 +42,14 @@ typedef struct {
 enum { CLI_HELD = 8192 };
 
 typedef struct {
-    int from, to;                               /* descriptors; from < 0: it has ended */
+    int from, to;                               /* descriptors; from < 0: the output has ended */
     cli_end *end;
-    bool inside_line, inside_notice, after_banner, blank_held;     /* an empty line may belong to a notice */
+    bool inside_line, inside_notice, after_banner, blank_held;     /* blank_held: an empty line that may belong to a notice */
     size_t n_held;
-    char held[CLI_HELD];                        /* of a line or a notice that is not yet whole */
+    char held[CLI_HELD];                        /* the beginning of a line or notice */
 } cli_output;
 
-/* Reads what there is; false at its end. */
+/* Read the available output; false at its end. */
 bool cli_output_read(cli_output *o);
 
 #endif

@@ -1,12 +1,12 @@
-/* cli/launch_output.c -- what ranks say is handed on as it comes; what mpirun says about their end is read, and kept back.
+/* cli/launch_output.c -- passes the output of ranks on at once, and keeps back mpirun's notices about their end.
  *
- * Both MPIs write their notices between two rules:
+ * Both MPIs write a notice between two rules:
  *
  *      ----------------------------------------------------------------------------        ===========================================…
  *      mpirun noticed that process rank 1 with PID 0 on node a exited on signal 9 (…)      =   BAD TERMINATION OF ONE OF YOUR APPLICATION…
  *      ----------------------------------------------------------------------------        =   PID 4711 RUNNING AT a
  *
- * MPICH adds an empty line before the first rule and three lines after the second. A notice of something else than an end is handed on whole.
+ * MPICH adds an empty line before the first rule and three lines after the second. A notice about anything else is passed on unchanged.
  */
 #include "cli/launch.h"
 
@@ -36,7 +36,7 @@ static bool has(const char *text, size_t n, const char *part) { return memmem(te
 
 /* ---- notices ---- */
 
-/* Where a rule begins in n characters; n: there is none. A bar that was being drawn may stand before it. */
+/* The position at which a rule begins in n characters; n: no rule. A progress bar may precede it. */
 static size_t find_rule(const char *text, size_t n)
 {
     size_t begin = 0;
@@ -56,7 +56,7 @@ static const char *after(const char *text, const char *part)
     return at ? at + strlen(part) : NULL;
 }
 
-/* `text` is one notice, or one line, ended by 0. */
+/* Read how a rank ended from one notice or line, ended by 0. */
 static void read_end(cli_end *end, const char *text)
 {
     const char *rank = after(text, "process rank "), *number = after(text, "exited on signal ");
@@ -69,7 +69,7 @@ static void read_end(cli_end *end, const char *text)
     if (n && end->name[n - 1] == ' ') end->name[n - 1] = 0;
 }
 
-/* Sentences of which one is in every notice that a job gives because of how its ranks ended. */
+/* Whether a notice is about the end of ranks: it contains one of these phrases. */
 static bool is_of_an_end(const char *text, size_t n)
 {
     static const char *const of_ends[] = {
@@ -82,7 +82,7 @@ static bool is_of_an_end(const char *text, size_t n)
     return false;
 }
 
-/* The first n held characters into out, with a 0 behind them. */
+/* Move the first n held characters into out and add a 0. */
 static void cut(cli_output *o, size_t n, char *out)
 {
     memcpy(out, o->held, n);
@@ -106,7 +106,7 @@ static void end_notice(cli_output *o, size_t n)
 
 /* ---- lines ---- */
 
-/* One of mpirun's own that tell of what we know: of the end, and of the signal that we sent. */
+/* Whether a line is mpirun's own message about facts that the launcher reports itself: the end of ranks, the signal that it sent. */
 static bool is_noise(cli_output *o, const char *line, size_t n)
 {
     static const char *const ours[] = { ": Forwarding signal ", "] Sending Ctrl-C to processes", "] Press Ctrl-C again to" };
@@ -121,7 +121,7 @@ static bool is_noise(cli_output *o, const char *line, size_t n)
     return false;
 }
 
-/* A whole line, its newline included, at the beginning of what is held. */
+/* Process the first n held characters: a whole line with its newline. */
 static void take_line(cli_output *o, size_t n)
 {
     char line[CLI_HELD + 1];
@@ -133,7 +133,7 @@ static void take_line(cli_output *o, size_t n)
     o->inside_line = false;
 }
 
-/* The end of the line that begins at `at`, behind its newline; 0: it is not whole. */
+/* The position after the newline of the line that begins at `at`; 0: the line is incomplete. */
 static size_t line_end(const cli_output *o, size_t at)
 {
     const char *newline = memchr(o->held + at, '\n', o->n_held - at);
@@ -141,7 +141,7 @@ static size_t line_end(const cli_output *o, size_t at)
     return newline ? (size_t)(newline - o->held) + 1 : 0;
 }
 
-/* Inside a notice nothing is handed on until the second rule has come, unless it grows too long to be one. */
+/* A notice is kept back until its second rule, unless it grows too long to be a notice. */
 static bool take_notice(cli_output *o)
 {
     size_t at = line_end(o, 0), end;
@@ -168,7 +168,7 @@ static bool begin_notice(cli_output *o, size_t at)
 
 static bool may_become_rule(const cli_output *o) { return !o->inside_line && strspn(o->held, "-=") == o->n_held; }
 
-/* One step over what is held; false: more must come first. */
+/* Process one part of the held text; false: more input is needed. */
 static bool advance(cli_output *o)
 {
     o->held[o->n_held] = 0;

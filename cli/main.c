@@ -1,4 +1,4 @@
-/* cli/main.c -- finds the command and runs it. The only place that ends the program. */
+/* cli/main.c -- finds the command and runs it. The only file that ends the program. */
 #include "cli/cli.h"
 #include "base/file.h"
 #include "base/report.h"
@@ -22,7 +22,7 @@ static const struct { const char *name, *summary; const cli_command *command; } 
 
 /* ---- messages ---- */
 
-/* In one piece: lines of several ranks do not mix. */
+/* One write for the whole line, so that lines of several ranks do not mix. */
 void cli_say(const cli *c, const char *fmt, ...)
 {
     char text[RP_ERROR_CHARS + 512];
@@ -135,10 +135,10 @@ static void print_help(FILE *to)
     fprintf(to, "usage: reprise COMMAND [ARGUMENT ...]\n\n"
                 "Train and fine-tune transformers inside a memory budget.\n\n");
     for (int i = 0; i < RP_COUNT(commands); i++) fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
-    fprintf(to, "\n'reprise COMMAND --help' tells a command's arguments; 'reprise --version' the version.\n");
+    fprintf(to, "\n'reprise COMMAND --help' describes a command; 'reprise --version' prints the version.\n");
 }
 
-/* What torchtune and others call them. */
+/* Names of these commands in torchtune and other systems. */
 static const char *known_elsewhere(const char *name)
 {
     static const char *const names[][2] = { { "run", "train" }, { "finetune", "train" }, { "estimate", "plan" }, { "evaluate", "eval" } };
@@ -155,9 +155,9 @@ static int unknown_command(const cli *c, const char *name)
     for (int i = 0; i < RP_COUNT(commands); i++) names[i] = commands[i].name;
     const char *near = known_elsewhere(name);
     if (!near) near  = rp__nearest(name, names);
-    const char *what = name[0] == '-' ? "option" : "command";
-    if (near) cli_say(c, "unknown %s '%s' (did you mean '%s'?)", what, name, near);
-    else cli_say(c, "unknown %s '%s'", what, name);
+    const char *kind = name[0] == '-' ? "option" : "command";
+    if (near) cli_say(c, "unknown %s '%s' (did you mean '%s'?)", kind, name, near);
+    else cli_say(c, "unknown %s '%s'", kind, name);
     fprintf(stderr, "try 'reprise --help'\n");
     return CLI_USAGE;
 }
@@ -168,7 +168,7 @@ static int find_and_run(cli *c, int argc, char **argv)
         print_help(stderr);
         return CLI_USAGE;
     }
-    if (!strcmp(argv[1], "help") && argc > 2) {             /* of a command */
+    if (!strcmp(argv[1], "help") && argc > 2) {             /* help COMMAND */
         argv[1] = argv[2];
         argv[2] = "--help";
         argc    = 3;
@@ -189,8 +189,8 @@ static int find_and_run(cli *c, int argc, char **argv)
     return unknown_command(c, argv[1]);
 }
 
-/* A standard descriptor that is closed would be given to the first file that is opened, and messages be written into it. So each is
- * taken, in a direction that makes its use fail as that of a closed one does. */
+/* If a standard descriptor is closed, the first opened file would get its number, and messages would be written into that file. So open
+ * /dev/null in its place, in the direction that makes reads or writes fail as on a closed descriptor. */
 static void take_closed_descriptors(void)
 {
     static const int useless[] = { O_WRONLY, O_RDONLY, O_RDONLY };
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     take_closed_descriptors();
     cli_print_begin();
 #if defined(__GLIBC__)
-    mallopt(M_ARENA_MAX, 1);        /* no 64 MiB of addresses for each thread that allocates: few do, and a limit may count them */
+    mallopt(M_ARENA_MAX, 1);        /* else each thread that allocates reserves 64 MiB of addresses, which a limit may count */
 #endif
     int code = cli_open_context(&(cli){ 0 }, &(rp_ctx_options){ .threads = 1, .shapes_only = true }, &c);
 

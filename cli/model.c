@@ -1,6 +1,6 @@
-/* cli/model.c -- MODEL and KEY=VALUE of a command that computes, into a context, a tokenizer, a model.
+/* cli/model.c -- opens MODEL and KEY=VALUE of a command that computes: a context, a tokenizer, a model.
  *
- * The settings are recipe keys, so the recipe's schema reads them; a command takes only those that mean something to it. */
+ * The settings are recipe keys, so the recipe's schema reads them. A command accepts only the keys that it uses. */
 #include "cli/cli.h"
 
 #include "base/list.h"
@@ -13,7 +13,7 @@
 #include "text/utf8.h"
 #include "tokenizer/text_ids.h"
 
-/* A key stands for all under it. The first one only where a length is asked for. */
+/* A key includes all keys under it. The first key is accepted only with `length`. */
 static const char *const keys[] = { "max_seq_len", "dtype", "threads", "tokenizer.path", "model.overrides", "model.adapter", NULL };
 
 static bool is_under(const char *setting, const char *key)
@@ -39,7 +39,7 @@ static void model_refuse(const char *setting, const char *const *taken, rp_repor
                          "dtype, threads, tokenizer.path, model.overrides and model.adapter");
 }
 
-/* The settings a command takes, read by the recipe's schema; the others are errors. */
+/* Read the settings that a command accepts by the recipe's schema. Report the others as errors. */
 static rp_status read_settings(cli *c, const cli_args *args, bool length, rp_report *report, rp_recipe **out)
 {
     static const char nothing[]    = "model: {path: model}\n";       /* a recipe must name one */

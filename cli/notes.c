@@ -1,11 +1,11 @@
-/* cli/notes.c -- what the launcher and its ranks tell each other without mpirun: a page of memory that all of them see.
+/* cli/notes.c -- shared memory between the launcher and its ranks, independent of mpirun.
  *
- *      reprise train CONFIG --nproc 2           makes the notes, and holds a lock on them while it lives
- *        └─ mpirun                              passes on the variable CLI_NOTES, and nothing else is asked of it
+ *      reprise train CONFIG --nproc 2           creates the notes and holds a lock on them while it lives
+ *        └─ mpirun                              only passes on the variable CLI_NOTES
  *             ├─ rank 0   ┐
- *             └─ rank 1   ┴ map the notes: the signal that asks them to stop comes there; their process and exit code go there
+ *             └─ rank 1   ┴ map the notes: they read the signal to stop there, and write their process id and exit code
  *
- * The notes are a file in memory without a name. Ranks open it as /proc/LAUNCHER/fd/N. If the launcher is killed, the kernel drops its lock.
+ * The notes are a memory file without a name. Ranks open it as /proc/LAUNCHER/fd/N. If the launcher is killed, the kernel releases its lock.
  */
 #include "cli/launch.h"
 

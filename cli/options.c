@@ -1,4 +1,4 @@
-/* cli/options.c -- a table of options read from argv, and the same table printed as help. */
+/* cli/options.c -- reads argv by a table of options, and prints the table as help. */
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -30,12 +30,12 @@ static void print_option(const cli_option *o)
     printf("  %-28s %s\n", left, o->help);
 }
 
-/* Of every command that runs what a recipe names. Its field is the command's cli. */
+/* An option of every command with `plugins`. Its field is in the cli, not in the fields of the command. */
 static const cli_option allow_plugins = {
-    "allow-plugins", 0, CLI_FLAG, offsetof(cli, allow_plugins), NULL, "load the libraries that the recipe names: they run code", 0, 0,
+    "allow-plugins", 0, CLI_FLAG, offsetof(cli, allow_plugins), NULL, "load the plug-in libraries that the recipe names; they run code", 0, 0,
 };
 
-/* The i-th of a command's options, NULL past the last. */
+/* Option i of a command; NULL past the last. */
 static const cli_option *option_at(const cli_command *command, int i)
 {
     if (i < command->n_options) return &command->option[i];
@@ -49,16 +49,17 @@ static void print_help(const parser *p)
     printf("usage: reprise %s%s%s\n\n%s\n\n", p->c->command, gap, p->command->usage, p->command->about);
     for (int i = 0; option_at(p->command, i); i++) print_option(option_at(p->command, i));
     print_option(&(cli_option){ .name = "help", .letter = 'h', .help = "print this" });
+    printf("\nexample: %s\n", p->command->example);
 }
 
 /* ---- one option ---- */
 
 static int wrong_value(const parser *p, const cli_option *o, const char *shown, const char *value)
 {
-    const char *what = o->kind == CLI_INT ? "whole number" : "number";
+    const char *kind = o->kind == CLI_INT ? "whole number" : "number";
 
-    if (o->low == 0 && o->high == 0) cli_say(p->c, "option '%s' wants a %s, not '%s'", shown, what, value);
-    else cli_say(p->c, "option '%s' wants a %s from %.17g to %.17g, not '%s'", shown, what, o->low, o->high, value);
+    if (o->low == 0 && o->high == 0) cli_say(p->c, "option '%s' wants a %s, not '%s'", shown, kind, value);
+    else cli_say(p->c, "option '%s' wants a %s from %.17g to %.17g, not '%s'", shown, kind, o->low, o->high, value);
     return usage_error(p->c);
 }
 
@@ -83,7 +84,7 @@ static int set_option(parser *p, const cli_option *o, const char *shown, const c
     return CLI_GO;
 }
 
-/* The option of that name, or the only one it begins; *n_found counts the candidates. */
+/* The option with that name, or the only one that begins with it; *n_found counts the candidates. */
 static const cli_option *find_long(const parser *p, const char *name, size_t n, int *n_found)
 {
     const cli_option *found = NULL;
@@ -102,7 +103,7 @@ static const cli_option *find_long(const parser *p, const char *name, size_t n, 
     return *n_found == 1 ? found : NULL;
 }
 
-/* "--max-steps", as other systems have it, is the key max_steps: how it is written here. NULL: it is no key, or the command has none. */
+/* A hint for options of other systems such as "--max-steps", which is the key max_steps here. NULL: no such key, or the command takes no keys. */
 static const char *key_hint(const parser *p, const char *shown, char out[192])
 {
     char key[128];
@@ -159,7 +160,7 @@ static int read_long(parser *p, const char *argument)
     return take_value(p, o, shown);
 }
 
-/* "-nq": flags may be joined; a value may follow its letter at once. */
+/* "-nq": flags may be joined, and a value may directly follow its letter. */
 static int read_short(parser *p, const char *argument)
 {
     for (const char *letter = argument + 1; *letter; letter++) {
@@ -174,7 +175,7 @@ static int read_short(parser *p, const char *argument)
     return CLI_GO;
 }
 
-/* ---- all ---- */
+/* ---- the command line ---- */
 
 static bool is_setting(const char *argument)
 {
@@ -217,7 +218,7 @@ static int options_read_all(parser *p, cli_args *args)
     return check_words(p, args);
 }
 
-/* Fields and words are one block. */
+/* Fields, words and settings share one allocation. */
 int cli_run(cli *c, const cli_command *command, int argc, char **argv)
 {
     size_t fields_bytes = (command->fields_bytes + 15) / 16 * 16;

@@ -1,30 +1,30 @@
-/* cli/print.c -- the one way from the program to a terminal: all that is written to stdout and stderr goes through here, whoever writes it.
+/* cli/print.c -- guards stdout and stderr: everything that the program or a library writes to them passes through here.
  *
  *   printf, fprintf, json_dumpf … ─▶ stdout ─┐
- *   of this program and of libraries         ├─▶ guard: what drives a terminal is made visible ─▶ descriptor 1, 2
- *                                    stderr ─┘          and on ranks above 0 each line begins with "[rank] "
+ *   of this program and of libraries         ├─▶ guard: makes control characters visible ─▶ descriptor 1, 2
+ *                                    stderr ─┘          on ranks above 0 each line begins with "[rank] "
  *
- * A control, a mark or override of direction becomes \u001b, which inside of JSON means the same character; a byte that is no UTF-8 becomes
- * \xff. Newlines and tabs stay, and a carriage return that begins what is written: it is our own progress. Names with newlines in them are
- * put on one line where they are printed: cli_one_line.
+ * A control character, or a mark or override of direction, becomes \u001b, which in JSON means the same character. A byte that is not UTF-8
+ * becomes \xff. Newlines and tabs pass, and so does a carriage return at the beginning of a write to stderr: it is the progress bar. Names
+ * with newlines are put on one line where they are printed (cli_one_line).
  */
 #include "cli/cli.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-enum { LONGEST = 24, AT_ONCE = 4096 };          /* LONGEST: a prefix and a character made visible */
+enum { LONGEST = 24, AT_ONCE = 4096 };          /* LONGEST: a prefix and one visible character, in bytes */
 
 typedef struct {
-    int fd, rank;                               /* rank > 0: lines begin with it */
-    bool raw, inside;                           /* inside: the line has begun */
+    int fd, rank;                               /* rank > 0: prefix of each line */
+    bool raw, inside;                           /* inside: within a line */
     size_t n, n_held;
-    char out[AT_ONCE], held[4];                 /* held: a character that has not come whole */
+    char out[AT_ONCE], held[4];                 /* held: an incomplete character */
 } guard;
 
 static guard guards[2] = { { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
 
-/* ---- out ---- */
+/* ---- output ---- */
 
 static bool send_out(guard *g)
 {
@@ -42,7 +42,7 @@ static bool send_out(guard *g)
     return true;
 }
 
-/* At most 12 bytes. A line of a rank goes out in one write: lines of several do not mix. */
+/* n: at most 12 bytes. A rank writes each line at once, so that lines of several ranks do not mix. */
 static bool print_put(guard *g, const char *text, size_t n)
 {
     if (g->n + LONGEST > AT_ONCE && !send_out(g)) return false;
@@ -60,9 +60,9 @@ static bool put_visible(guard *g, const char *form, uint32_t point)
     return print_put(g, text, (size_t)snprintf(text, sizeof text, form, (unsigned)point));
 }
 
-/* ---- what is let through ---- */
+/* ---- characters ---- */
 
-/* As much of what is held as is known to be whole; `all`: nothing follows. */
+/* Put the complete characters that are held. all: nothing follows, so put the rest as bytes. */
 static bool put_held(guard *g, bool all)
 {
     for (int n = 0; g->n_held; g->n_held -= (size_t)n) {
@@ -97,7 +97,7 @@ static ssize_t write_guarded(void *cookie, const char *text, size_t n)
 
 /* ---- the streams ---- */
 
-/* The streams are replaced without threads or pipes, so nothing is lost when the process dies. Sanitizers' reports to the descriptor stay as they are. */
+/* Replaces a stream without threads or pipes, so nothing is lost if the process dies. Sanitizers write to the descriptor and are not affected. */
 static void guard_stream(FILE **stream, guard *g, int mode)
 {
     FILE *own = fopencookie(g, "w", (cookie_io_functions_t){ .write = write_guarded });

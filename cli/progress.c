@@ -1,4 +1,4 @@
-/* cli/progress.c -- the step just done, for people: a bar on a terminal, plain lines otherwise.
+/* cli/progress.c -- the progress of a run: a bar on a terminal, else plain lines.
  *
  *   step 12/100 [=====>          ] loss 2.3456  1234 tokens/s  peak 1.23 GiB  1:02 left
  */
@@ -40,7 +40,7 @@ static void bar(char *out, int width, int64_t step, int64_t n_steps)
     out[width]     = 0;
 }
 
-/* The bar takes what room there is; without room for even a short one the text alone is cut at the edge. */
+/* The bar fills the free columns. Without room for a short bar, only the text is printed, cut at the edge. */
 static void progress_draw(const cli_progress *p, const char *head, const char *tail, int64_t step)
 {
     int columns = p->columns > 0 ? p->columns : 80, room = columns - 3 - (int)strlen(head) - (int)strlen(tail);

@@ -1,4 +1,4 @@
-/* cli/ranks.c -- a command as one rank of a job: signals, what it says, how it joins and leaves. */
+/* cli/ranks.c -- a command as one rank of a job: signals, messages, joining and leaving. */
 #include "cli/cli.h"
 #include "cli/launch.h"
 #include "comm/comm.h"
@@ -10,8 +10,8 @@
 
 /* ---- signals ---- */
 
-static volatile int own_stop, *stop = &own_stop;        /* in the launcher's notes, where there are any: then all ranks see it at once */
-static bool is_quiet;                                   /* rank 0 speaks for all; set before the handler is */
+static volatile int own_stop, *stop = &own_stop;        /* points into the launcher's notes if it has any: then all ranks see it at once */
+static bool is_quiet;                                   /* another process prints the message; set before the handler is installed */
 
 const int *cli_stop_signals(void)
 {
@@ -20,7 +20,7 @@ const int *cli_stop_signals(void)
     return numbers;
 }
 
-/* SIGHUP that is ignored stays so: `nohup` asks for it. A caller may have blocked any of them. */
+/* An ignored SIGHUP stays ignored, as `nohup` wants. The signal is unblocked, because the parent may have blocked it. */
 bool cli_take_signal(int number, void (*handler)(int), int flags)
 {
     struct sigaction action = { .sa_handler = handler, .sa_flags = flags }, before;
@@ -53,8 +53,8 @@ static void on_signal(int number)
 
 static bool below_launcher(void) { return rp__comm_launched() && getenv(CLI_LAUNCHER); }
 
-/* After a first SIGINT, SIGTERM or SIGUSR1 the handler is gone, so a second one ends the process at once. SIGHUP and SIGXCPU may come several
- * times by themselves. Below our own launcher SIGTERM comes from an mpirun that ends the job because a rank has gone. */
+/* The handler of SIGINT, SIGTERM and SIGUSR1 is removed after the first, so a second one ends the process at once. SIGHUP and SIGXCPU may repeat by
+ * themselves. Under --nproc SIGTERM is not caught: mpirun sends it to end the job after a rank has died. */
 static void take_signals(void)
 {
     static bool hangup_ignored;
@@ -73,12 +73,12 @@ const volatile int *cli_catch_stop(void)
     cli_notes *notes = cli_notes_join(rp__comm_launched_rank());
 
     if (notes) stop = &notes->stop;
-    is_quiet = rp__comm_launched_rank() > 0 || (below_launcher() && !notes);    /* the launcher has said it */
+    is_quiet = rp__comm_launched_rank() > 0 || (below_launcher() && !notes);    /* the launcher prints it */
     take_signals();
     return stop;
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 static void tell_slow(void *user, const char *text) { cli_say(user, "%s", text); }
 
@@ -89,7 +89,7 @@ static void note_end(int code)
     if (notes) notes->rank[rp__comm_launched_rank()].code = code + 1;
 }
 
-/* The main thread is inside MPI, and does not come back. */
+/* Ends the process, because the main thread is blocked in MPI. */
 static void end_lost(void *user, const char *text)
 {
     cli_say(user, "%s", text);
@@ -129,13 +129,13 @@ int cli_open_ranks(cli *c)
     rp_status status    = rp__comm_open(c->ctx, &watch, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);
     rp__groups(c->ctx)->world = c->comm;
-    if (!*stop) take_signals();         /* MPI's libraries catch some for themselves: UCX takes SIGHUP */
+    if (!*stop) take_signals();         /* MPI libraries install handlers of their own: UCX catches SIGHUP */
     return CLI_GO;
 }
 
 bool cli_is_first(const cli *c) { return rp__comm_rank(c->comm) == 0; }
 
-/* The ranks agree upon a status of the same exit code; what it says has been said. */
+/* The ranks agree on a status with the same exit code. Its message is printed already. */
 int cli_agree(cli *c, int code)
 {
     static const rp_status of_code[] = { [1] = RP_ERR_IO, [2] = RP_ERR_CONFIG, [3] = RP_ERR_BUDGET };

@@ -1,8 +1,7 @@
-/* cli/shipped.c -- the recipes that come with the program: where they lie, their names, and CONFIG arguments.
+/* cli/shipped.c -- shipped recipes: their folder, their names, and the CONFIG argument.
  *
- * Looked for in $REPRISE_RECIPES, beside the program (../share/reprise/recipes when installed, ../recipes in a build
- * folder of the source tree). A recipe NAME is the file NAME.yaml there; a model NAME, for the keys model.config and
- * model.stand_in, is NAME/config.json. */
+ * The folder is $REPRISE_RECIPES, else ../share/reprise/recipes relative to the program (installed), else ../recipes (a build folder of the
+ * source tree). A recipe NAME is the file NAME.yaml there. A model NAME, for the keys model.config and model.stand_in, is NAME/config.json. */
 #include "base/bump.h"
 #include "base/report.h"
 #include "cli/cli.h"
@@ -100,7 +99,7 @@ static bool is_file(const char *path)
     return !stat(path, &s) && !S_ISDIR(s.st_mode);
 }
 
-/* A name is no path, and a file or folder of that name goes before what is shipped. */
+/* A name is a word that is not a path. An existing file or folder of that name has priority over a shipped config. */
 static const char *config_of(rp_recipe *recipe, const char *name)
 {
     char *path = NULL;
@@ -122,7 +121,7 @@ void cli_stand_in(const cli *c, rp_recipe *recipe)
     recipe->model.config = config_of(recipe, stand_in);
 }
 
-/* Names that the model does not have are told together with what is wrong in the recipe itself. */
+/* Report names that the model does not have together with the other errors of the recipe. */
 static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
 {
     rp_recipe_words words;
@@ -132,7 +131,7 @@ static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
     rp__report_sort(report);
 }
 
-/* This version computes on the CPU alone. The test device is memory of the host that no budget counts: for tests that ask for it. */
+/* This version computes on the CPU only. Tests may ask for a test device: host memory that no budget counts. */
 static void check_devices(const rp_recipe *recipe, rp_report *report)
 {
     if (recipe->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY || getenv("REPRISE_TEST_DEVICE")) return;
@@ -141,7 +140,7 @@ static void check_devices(const rp_recipe *recipe, rp_report *report)
     rp__report_sort(report);
 }
 
-/* The file of CONFIG into `path`; tells that there is none. */
+/* Put the file of CONFIG into `path`. False after an error message. */
 static bool find_recipe(const cli *c, const char *config, char *path, size_t path_bytes)
 {
     cli_shipped shipped = { 0 };

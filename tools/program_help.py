@@ -21,6 +21,9 @@ class Command:
         usage, about, options = (run(program, name, "--help") + "\n").split("\n\n", 2)
         self.usage = usage.removeprefix(f"usage: reprise {name}").strip()
         self.about = about
+        options, _, self.example = options.rstrip("\n").partition("\n\nexample: ")
+        if not self.example:
+            raise SystemExit(f"'reprise {name} --help' has no example")
         lines = [line for line in options.splitlines() if line.strip()]
         found = [Option.LINE.fullmatch(line) for line in lines]
         if not all(found):

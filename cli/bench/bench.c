@@ -1,4 +1,4 @@
-/* cli/bench/bench.c -- names, rounds and ceilings of cli/bench/bench.h. */
+/* cli/bench/bench.c -- the names, rounds and ceilings of cli/bench/bench.h. */
 #include "cli/bench/internal.h"
 
 #include <math.h>
@@ -16,9 +16,9 @@ enum { LEAST_ROUNDS = 5, USUAL_ROUNDS = 15, MOST_RUNS = 2000 };
 static const double look_seconds = 2e-3, runs_seconds = 4e-3, row_seconds = 0.3;
 static const rp_dtype dtypes[] = { RP_F32, RP_BF16 };
 
-/* ---- what there is ---- */
+/* ---- benches ---- */
 
-/* An op that passes its gradient on has no backward to time. */
+/* An op without a backward, such as one that passes its gradient on, has only a forward. */
 static int n_parts(const bench_call *c)
 {
     if (!strcmp(c->op, "matmul")) return 3;
@@ -32,7 +32,7 @@ static const char *part_name(const bench_call *c, int part)
     return n_parts(c) == 3 ? halves[part] : whole[part];
 }
 
-/* The i-th in order; false: there are fewer. */
+/* Bench i in order; false: past the end. */
 static bool item_at(int i, bench_item *out)
 {
     for (int c = 0; c < rp__bench_n_calls; c++) {
@@ -87,7 +87,7 @@ void rp__bench_name(int i, char out[RP_BENCH_NAME_CHARS], bool *usual)
     *usual = is_usual(&item);
 }
 
-/* The whole name, its beginning before a colon, or a glob of either. */
+/* Whether word is the name, a prefix of it that ends before a colon, or a glob of either. */
 static bool means(const char *word, const char *name)
 {
     char begins[2 * RP_BENCH_NAME_CHARS];
@@ -134,7 +134,7 @@ static double multiply_add_rate(const bench_machine *m, rp_kernel_peak_fp32 *pea
     return flops ? (double)flops / (rp__seconds() - start) : 0;
 }
 
-/* So many rounds that a look takes its time. */
+/* The number of rounds that takes about look_seconds. */
 static int64_t rounds_for(const bench_machine *m, rp_kernel_peak_fp32 *peak)
 {
     int64_t n = 1000;
@@ -159,7 +159,7 @@ static double triad_rate(const bench_machine *m)
     return 3.0 * sizeof(float) * STREAM_ELEMS / (rp__seconds() - start);
 }
 
-/* The best of a few: threads that a library left spinning take the first one's cores. */
+/* The best of a few: spinning threads of a library may occupy the cores during the first one. */
 rp_bench_ceilings rp__bench_look(bench_machine *m)
 {
     const rp_kernels *k = rp__kernels(m->ctx);
@@ -222,7 +222,6 @@ bool rp__bench_more(const bench_machine *m, const bench_rounds *r, int least)
     return r->n < least || (r->n < USUAL_ROUNDS && r->spent < row_seconds);
 }
 
-/* The least time for the work at these ceilings; *bound: which of them it is. */
 double rp__bench_ideal(const bench_work *work, const rp_bench_ceilings *c, const char **bound)
 {
     bool pairs  = work->dtype == RP_BF16 && c->bf16 > c->fp32;
@@ -257,7 +256,7 @@ rp_status rp__bench_rows(bench_machine *m, const bench_work *work, rp_bench_row 
     RP_TRY(work->run(work->self));
     warm  = rp__seconds() - start;
     start = rp__seconds();
-    if (warm < runs_seconds) RP_TRY(work->run(work->self));      /* the first one made code and met fresh pages */
+    if (warm < runs_seconds) RP_TRY(work->run(work->self));      /* the first run generates code and touches new pages */
     if (warm < runs_seconds) warm = rp__seconds() - start;
     while (rp__bench_more(m, &r, warm > row_seconds / LEAST_ROUNDS ? 3 : LEAST_ROUNDS)) RP_TRY(rp__bench_round(m, work, warm, &r));
     rp__bench_fill(&r, work, row);
@@ -274,7 +273,7 @@ void rp__bench_fill(bench_rounds *r, const bench_work *work, rp_bench_row *row)
     row->share   = rp__bench_spread(r->share, r->n);
 }
 
-/* ---- all ---- */
+/* ---- a run ---- */
 
 static rp_status run_item(bench_machine *m, const bench_item *item, rp_bench_row *row)
 {

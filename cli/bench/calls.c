@@ -1,4 +1,4 @@
-/* cli/bench/calls.c -- calls of ops and updates of a parameter, timed. */
+/* cli/bench/calls.c -- times calls of ops and updates of a parameter. */
 #include "cli/bench/internal.h"
 
 #include "cost/internal.h"
@@ -29,7 +29,7 @@ const bench_update rp__bench_updates[] = {
 
 const int rp__bench_n_calls = RP_COUNT(rp__bench_calls), rp__bench_n_updates = RP_COUNT(rp__bench_updates);
 
-/* What the places of a call fill: more than the caches of a core, as a step does between two calls of a layer. */
+/* Bytes of all places of a call together: more than the caches of a core, like a step between two calls of a layer. */
 static const int64_t spread_bytes = INT64_C(1) << 27;
 
 /* ---- calls ---- */

@@ -1,4 +1,4 @@
-/* cli/bench/internal.h -- what the files of cli/bench/bench.h share.
+/* cli/bench/internal.h -- shared by the files of bench.
  *
  *   bench.c   names, rounds, ceilings          calls.c   calls of ops, updates          step.c   steps
  */
@@ -14,15 +14,15 @@ typedef struct { const char *op, *shape; bool usual; rp_op_case call; } bench_ca
 typedef struct { const char *name, *shape; bool usual; int64_t elements; } bench_update;
 typedef struct { const char *model, *mode; bool usual; int64_t rows, length; } bench_step;
 
-typedef struct {                        /* one row to be: exactly one of the three is set */
+typedef struct {                        /* a row to measure: exactly one of the three pointers is set */
     const bench_call *call;
     const bench_update *update;
     const bench_step *step;
     rp_dtype dtype;
-    const char *part;                   /* "forward", "backward", "dx", "dw", "update"; of a step its mode */
+    const char *part;                   /* "forward", "backward", "dx", "dw", "update"; for a step its mode */
 } bench_item;
 
-/* What is timed: run does it once. */
+/* The timed work; run does it once. */
 typedef struct {
     rp_status (*run)(void *self);
     void *self;
@@ -32,17 +32,17 @@ typedef struct {
 
 typedef struct {
     rp_ctx *ctx;
-    int rounds;                         /* 0: by time */
-    rp_tensor *stream[3];               /* of the triad */
-    int64_t peak_rounds[2];             /* of multiply-adds that take a few ms: fp32, bf16 */
-    int n_ceilings;                     /* rounds so far, the last MOST of them in: */
+    int rounds;                         /* 0: decided by time */
+    rp_tensor *stream[3];               /* tensors of the triad */
+    int64_t peak_rounds[2];             /* rounds of multiply-adds that take a few ms: fp32, bf16 */
+    int n_ceilings;                     /* number of measured ceilings, in: */
     double *ceiling[3];                 /* fp32, bf16, memory */
 } bench_machine;
 
-/* The ceilings at this moment. */
+/* Measure the ceilings now. */
 rp_bench_ceilings rp__bench_look(bench_machine *m);
 
-/* ---- a row while it is measured ---- */
+/* ---- the rounds of a row ---- */
 
 typedef struct {
     int n;
@@ -50,18 +50,18 @@ typedef struct {
     double seconds[RP_BENCH_MOST_ROUNDS], share[RP_BENCH_MOST_ROUNDS], products[RP_BENCH_MOST_ROUNDS], spent;
 } bench_rounds;
 
-/* The least time the work takes at these ceilings; *bound: the one that says so, NULL: none. */
+/* The shortest possible time of the work at these ceilings. *bound: the limiting ceiling; NULL: none was measured. */
 double rp__bench_ideal(const bench_work *work, const rp_bench_ceilings *c, const char **bound);
-/* Is one more wanted? `least` of them at least. */
+/* Whether to run another round; `least`: minimum number of rounds. */
 bool rp__bench_more(const bench_machine *m, const bench_rounds *r, int least);
-/* The next round of the work: ceilings, then runs that take a few ms together. */
+/* Run the next round: ceilings, then runs that together take a few ms. */
 rp_status rp__bench_round(bench_machine *m, const bench_work *work, double warm_seconds, bench_rounds *r);
 rp_bench_spread rp__bench_spread(double *x, int n);
-/* Warm, then rounds, then the row. */
+/* Warm up, run rounds, fill the row. */
 rp_status rp__bench_rows(bench_machine *m, const bench_work *work, rp_bench_row *row);
 void rp__bench_fill(bench_rounds *r, const bench_work *work, rp_bench_row *row);
 
-/* Rows by themselves. */
+/* Measure one row. errors those of its ops · RP_ERR_MEMORY */
 rp_status rp__bench_call(bench_machine *m, const bench_item *item, rp_bench_row *row);
 rp_status rp__bench_update(bench_machine *m, const bench_item *item, rp_bench_row *row);
 rp_status rp__bench_step(bench_machine *m, const bench_item *item, rp_bench_row *row);

@@ -1,8 +1,8 @@
-/* cli/bench/step.c -- training steps timed, and beside each what its products take alone.
+/* cli/bench/step.c -- times training steps, and their matrix products alone.
  *
- *   step       forward ─ backward ─ update, AdamW with states in the parameters' dtype, random weights, tokens of a linear congruence
- *   products   the matmuls and attentions that the step called, and those it ran again, by themselves on the same shapes; the output head
- *              with its loss counts as the plain matmul of its shape
+ *   step       forward ─ backward ─ update, AdamW with states in the dtype of the parameters, random weights, pseudo-random tokens
+ *   products   the matmuls and attentions that the step called, replays included, alone and on the same shapes; the output head with its
+ *              loss counts as the matmul of its shape
  */
 #include "cli/bench/internal.h"
 
@@ -61,7 +61,7 @@ static const char *config_of(const char *name)
 
 /* ---- a step ---- */
 
-typedef struct {                        /* a product the step calls, with how often */
+typedef struct {                        /* a product of the step, and how often it runs */
     const rp_op *op;
     rp_op_case call;
     _Alignas(16) unsigned char attr[RP_MAX_ATTR];
@@ -72,7 +72,7 @@ typedef struct {                        /* a product the step calls, with how of
 
 typedef struct {
     rp_ctx *ctx;
-    const bench_step *what;
+    const bench_step *bench;
     rp_dtype dtype;
     rp_model *model;
     rp_optim *optim;
@@ -82,18 +82,18 @@ typedef struct {
     uint64_t random;
     product product[MOST_PRODUCTS];
     int n_products;
-    bool missed;                        /* there were more */
+    bool missed;                        /* more than MOST_PRODUCTS */
 } stepping;
 
 static rp_status open_model(stepping *s)
 {
     rp_model_config config = { 0 };
     rp_report report;
-    json_t *json = json_loads(config_of(s->what->model), 0, NULL);
+    json_t *json = json_loads(config_of(s->bench->model), 0, NULL);
 
-    if (!json) return rp_fail(s->ctx, RP_ERR_MEMORY, "out of memory for the config of '%s'", s->what->model);
+    if (!json) return rp_fail(s->ctx, RP_ERR_MEMORY, "out of memory for the config of '%s'", s->bench->model);
     rp__report_open(&report, s->ctx);
-    rp_status status = rp__model_config_parse(s->ctx, s->what->model, json, NULL, &report, &config);
+    rp_status status = rp__model_config_parse(s->ctx, s->bench->model, json, NULL, &report, &config);
     rp__report_close(&report);
     json_decref(json);
     RP_TRY(status);
@@ -119,7 +119,7 @@ static rp_status open_optim(stepping *s)
 
 static rp_status step_choose(stepping *s)
 {
-    bool full        = !strcmp(s->what->mode, "full");
+    bool full        = !strcmp(s->bench->mode, "full");
     rp_mode_input in = { .mode = full ? RP_MODE_FULL : RP_MODE_NONE, .layers = "layers", .every = 1 };
     rp_module *root  = rp__model_root(s->model);
 
@@ -130,7 +130,7 @@ static rp_status step_choose(stepping *s)
 
 static rp_status open_ids(stepping *s, rp_tensor **tokens, rp_tensor **labels)
 {
-    rp_meta meta = rp_meta_2d(RP_I32, s->what->rows, s->what->length);
+    rp_meta meta = rp_meta_2d(RP_I32, s->bench->rows, s->bench->length);
 
     RP_TRY(rp__tensor_new_named(s->ctx, &meta, RP_MEM_TEMP, "tokens", tokens));
     return rp__tensor_new_named(s->ctx, &meta, RP_MEM_TEMP, "labels", labels);
@@ -140,7 +140,7 @@ static rp_status step_open(stepping *s)
 {
     RP_TRY(rp__tape_open(s->ctx));
     RP_TRY(open_model(s));
-    RP_TRY(rp__model_reserve_length(s->model, s->what->length));
+    RP_TRY(rp__model_reserve_length(s->model, s->bench->length));
     RP_TRY(open_optim(s));
     RP_TRY(step_choose(s));
     return open_ids(s, &s->batch.tokens, &s->batch.labels);
@@ -160,13 +160,13 @@ static void step_close(stepping *s)
 
 static void draw_ids(stepping *s, int32_t *tokens, int32_t *labels)
 {
-    int64_t vocab = rp__model_config(s->model)->vocab, n = s->what->rows * s->what->length;
+    int64_t vocab = rp__model_config(s->model)->vocab, n = s->bench->rows * s->bench->length;
 
     for (int64_t i = 0; i < n; i++) {
         s->random = s->random * 6364136223846793005u + 1442695040888963407u;
         tokens[i] = (int32_t)((s->random >> 33) % (uint64_t)vocab);
     }
-    for (int64_t i = 0; i < n; i++) labels[i] = i % s->what->length == s->what->length - 1 ? -100 : tokens[i + 1];
+    for (int64_t i = 0; i < n; i++) labels[i] = i % s->bench->length == s->bench->length - 1 ? -100 : tokens[i + 1];
 }
 
 static rp_status draw_batch(stepping *s)
@@ -195,7 +195,7 @@ static void update(stepping *s)
 static rp_status run_step(void *self)
 {
     stepping *s  = self;
-    float weight = 1.0f / (float)(s->what->rows * (s->what->length - 1));
+    float weight = 1.0f / (float)(s->bench->rows * (s->bench->length - 1));
     rp_tensor *loss;
 
     RP_TRY(draw_batch(s));
@@ -211,7 +211,7 @@ static rp_status run_step(void *self)
 
 static void put_dims(const rp_meta *m, int64_t *dim) { memcpy(dim, m->dim, (size_t)m->ndim * sizeof *dim); }
 
-/* The head is the linear layer it holds. */
+/* The head counts as a linear layer. */
 static void describe_head(const rp_op_meta *m, product *p)
 {
     p->op = rp__op_find("matmul");
@@ -226,7 +226,7 @@ static void describe(const rp_op_meta *m, product *p)
     memcpy(p->attr, m->attr, m->op->attr_size);
     for (int i = 0; i < m->n_in; i++) {
         put_dims(&m->in[i], p->call.in[i]);
-        if (m->in[i].dtype == RP_I32) p->call.int_inputs |= RP_IN(i);      /* all zero: documents begin at 0 */
+        if (m->in[i].dtype == RP_I32) p->call.int_inputs |= RP_IN(i);      /* int_low and int_high are 0: documents begin at 0 */
     }
 }
 
@@ -236,7 +236,7 @@ static bool same(const product *a, const product *b)
            !memcmp(a->call.in, b->call.in, sizeof a->call.in) && !memcmp(a->attr, b->attr, sizeof a->attr);
 }
 
-/* NULL: no product, or one too many. */
+/* NULL: the op is no product, or too many products. */
 static product *find_product(stepping *s, const rp_op_meta *m)
 {
     bool head = !strcmp(m->op->name, "linear_cross_entropy");
@@ -275,7 +275,7 @@ static void count_replay(void *self, int at, const char *path, const char *op)
     if (p) p->n_forward++;
 }
 
-/* The first step, which counts its products; then they are made ready by themselves. */
+/* Run a first step that counts its products, then prepare each product for timing. */
 static rp_status find_products(stepping *s)
 {
     static const int64_t spread_bytes = INT64_C(1) << 25;
@@ -323,9 +323,9 @@ static rp_status measure(bench_machine *m, stepping *s, rp_bench_row *row)
     rp_tape_stats work;
     double alone;
 
-    rp__tape_stats(s->ctx, &work);          /* from here on */
+    rp__tape_stats(s->ctx, &work);          /* restarts the counts */
     RP_TRY(find_products(s));
-    RP_TRY(time_products(s, &alone));       /* warm */
+    RP_TRY(time_products(s, &alone));       /* warm-up */
     rp__tape_stats(s->ctx, &work);
     bench_work bench = { .run = run_step, .self = s, .flops = work.step_flops, .dtype = s->dtype };
     while (rp__bench_more(m, &r, LEAST_STEPS)) {
@@ -343,10 +343,10 @@ rp_status rp__bench_step(bench_machine *m, const bench_item *item, rp_bench_row 
     stepping *s = rp__host_alloc(m->ctx, (int64_t)sizeof *s);
 
     if (!s) return RP_ERR_MEMORY;
-    *s               = (stepping){ .ctx = m->ctx, .what = item->step, .dtype = item->dtype, .random = 1234 };
+    *s               = (stepping){ .ctx = m->ctx, .bench = item->step, .dtype = item->dtype, .random = 1234 };
     rp_status status = step_open(s);
     if (status == RP_OK) status = measure(m, s, row);
-    if (status == RP_OK) row->tokens = s->what->rows * s->what->length;
+    if (status == RP_OK) row->tokens = s->bench->rows * s->bench->length;
     step_close(s);
     rp__release(s);
     return status;

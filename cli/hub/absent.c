@@ -1,4 +1,4 @@
-/* cli/hub/absent.c -- the download of a program that was built without libcurl and libcrypto. */
+/* cli/hub/absent.c -- the download command of a program that was built without libcurl or libcrypto. */
 #include "cli/hub/download.h"
 
 int cli_download_run(cli *c, const cli_download *order)

@@ -1,5 +1,5 @@
-/* cli/hub/digest.c -- the digests by which the hub knows files, by libcrypto: sha256 of the bytes, or git's sha1 of a blob,
- * which is that of "blob LENGTH\0" and the bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects). */
+/* cli/hub/digest.c -- the digests of files on the hub, by libcrypto: sha256 of the bytes, or git's sha1 of a blob, which is the sha1 of
+ * "blob LENGTH\0" and the bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects). */
 #include "cli/hub/hub.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static rp_status digest_read_all(rp_ctx *ctx, int fd, const char *path, EVP_MD_C
 static rp_status digest(rp_ctx *ctx, int fd, const char *path, int64_t bytes, hub_digest_kind kind, EVP_MD_CTX *md, uint8_t sum[EVP_MAX_MD_SIZE])
 {
     char head[32];
-    int n          = snprintf(head, sizeof head, "blob %" PRId64, bytes) + 1;      /* with its zero */
+    int n          = snprintf(head, sizeof head, "blob %" PRId64, bytes) + 1;      /* includes the 0 byte */
     bool begun     = EVP_DigestInit_ex(md, kind == HUB_SHA256 ? EVP_sha256() : EVP_sha1(), NULL);
     uint8_t *chunk = rp__host_alloc(ctx, CHUNK_BYTES);
 

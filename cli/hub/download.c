@@ -1,4 +1,4 @@
-/* cli/hub/download.c -- a model from the hub: what there is, what of it is wanted, whether it fits on the disk; then file by file. */
+/* cli/hub/download.c -- download a model from the hub: list its files, choose those that are needed, check the disk space, fetch each file. */
 #include "cli/hub/download.h"
 #include "cli/hub/hub.h"
 
@@ -18,14 +18,14 @@ typedef struct {
     rp_bump bump;
     hub_listing listing;
     hub_progress progress;
-    bool place_is_wrong;                        /* if it fails now: no such folder, or it takes no files */
+    bool place_is_wrong;                        /* while true, a failure means that the folder is wrong input */
 } download;
 
 /* ---- signals ---- */
 
 static volatile int stop_signal;
 
-/* Once: the same signal again ends the program at once. What has come stays in NAME.part in either case. */
+/* Handles the first signal; a second one ends the program at once. In both cases the received bytes stay in NAME.part. */
 static void on_signal(int number) { stop_signal = number; }
 
 static void catch_stop(void)
@@ -35,10 +35,10 @@ static void catch_stop(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN);                               /* a limit of file sizes is an error of a write, as a full disk is */
+    signal(SIGXFSZ, SIG_IGN);                               /* a file-size limit then fails the write, like a full disk */
 }
 
-/* ---- what there is ---- */
+/* ---- the list of files ---- */
 
 static rp_status list(download *d)
 {
@@ -48,10 +48,10 @@ static rp_status list(download *d)
     int64_t bytes;
 
     if (!repo || !revision) return RP_ERR_MEMORY;
-    const char *url  = rp__bump_format(&d->bump, "%s/api/models/%s/revision/%s?blobs=true", h->endpoint, repo, revision);
-    const char *what = rp__bump_format(&d->bump, "the list of files of '%s'", h->repo);
-    if (!url || !what) return RP_ERR_MEMORY;
-    RP_TRY(hub_get_text(h, url, what, LISTING_BYTES, &text, &bytes));
+    const char *url     = rp__bump_format(&d->bump, "%s/api/models/%s/revision/%s?blobs=true", h->endpoint, repo, revision);
+    const char *subject = rp__bump_format(&d->bump, "the list of files of '%s'", h->repo);
+    if (!url || !subject) return RP_ERR_MEMORY;
+    RP_TRY(hub_get_text(h, url, subject, LISTING_BYTES, &text, &bytes));
     rp_status status = hub_listing_read(&d->bump, text, bytes, &d->listing);
     rp__release(text);
     RP_TRY(status);
@@ -78,7 +78,7 @@ static rp_status make_folder(download *d)
     return RP_OK;
 }
 
-/* Before a byte of them is asked for. */
+/* Called before any of these bytes is requested. */
 static rp_status check_room(download *d)
 {
     const char *folder = d->order->folder;
@@ -88,7 +88,8 @@ static rp_status check_room(download *d)
 
     RP_CHECK(ctx, !statvfs(folder, &disk), RP_ERR_IO, "cannot ask for the room in '%s': %s", folder, strerror(errno));
     int64_t left = bytes_left(d), have = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
-    RP_CHECK(ctx, left <= have, RP_ERR_IO, "'%s' has room for %s, and %s are to come", folder, rp__size_text(room, have), rp__size_text(need, left));
+    RP_CHECK(ctx, left <= have, RP_ERR_IO, "'%s' has room for %s, but %s are still to be downloaded", folder, rp__size_text(room, have),
+             rp__size_text(need, left));
     return RP_OK;
 }
 
@@ -119,7 +120,7 @@ static rp_status check_index(download *d, const hub_file *file)
     return status;
 }
 
-/* Small files first: what is wrong with them is known before the weights are waited for. */
+/* Fetch small files first, so that their errors show before the weights are downloaded. */
 static rp_status fetch_all(download *d, bool weights)
 {
     for (int64_t i = 0; i < d->listing.n; i++) {
@@ -145,12 +146,12 @@ static rp_status download_run(download *d)
 
 /* ---- the command ---- */
 
-/* What the hub does not have is wrong input; what it sends, and what breaks on the way, is a failure while running. */
+/* A file that the hub does not have is wrong input. A wrong answer or a broken transfer is a failure while running. */
 static int failed(const download *d, rp_status status)
 {
     if (d->progress.drawn) fputc('\n', stderr);
     if (status == RP_ERR_INTERRUPTED) {
-        cli_say(d->c, "interrupted; what has come is kept, and the same command goes on after it");
+        cli_say(d->c, "interrupted; the received bytes are kept, and the same command continues the download");
         return 128 + stop_signal;
     }
     int code = cli_fail(d->c, status);

@@ -1,4 +1,4 @@
-/* cli/hub/download.h -- a model from the hub into a folder. */
+/* cli/hub/download.h -- download a model from the hub into a folder. */
 #ifndef CLI_HUB_DOWNLOAD_H
 #define CLI_HUB_DOWNLOAD_H
 
@@ -6,14 +6,14 @@
 
 typedef struct {
     const char *repo, *revision;                /* "owner/name" or "name"; "main" */
-    const char *file;                           /* this file alone; NULL: what a model needs */
-    const char *folder;                         /* made where it is not there */
-    const char *endpoint, *token;               /* without a slash at its end; NULL: none */
+    const char *file;                           /* only this file; NULL: all files that a model needs */
+    const char *folder;                         /* created if it does not exist */
+    const char *endpoint, *token;               /* endpoint: without a slash at its end; token: NULL for none */
     int64_t retries;
     double wait_seconds;
 } cli_download;
 
-/* Tells what is done on stderr, and the folder (or the file) on stdout at the end. The exit code. */
+/* Download. Prints progress on stderr and, at the end, the folder (or the file) on stdout. Returns the exit code. */
 int cli_download_run(cli *c, const cli_download *order);
 
 #endif

@@ -1,5 +1,5 @@
-/* cli/hub/fetch.c -- one file of a model: NAME.part grows by what comes, in this run or in later ones, and becomes NAME when it is whole
- * and has the digest the hub tells. Two programs that fetch the same file do not write into one another: NAME.part is locked. */
+/* cli/hub/fetch.c -- fetch one file. NAME.part grows, in this run or in several, and is renamed to NAME when it is complete and has the digest
+ * of the hub. NAME.part is locked, so two programs do not write into the same file. */
 #include "cli/hub/hub.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@ typedef struct {
     hub_progress *progress;
     char *path, *part;
     int fd;
-    int64_t have;                               /* bytes of the part that are there */
-    bool begun;                                 /* the answer to the last request has */
+    int64_t have;                               /* bytes in NAME.part */
+    bool begun;                                 /* the body of the last answer has begun */
 } fetch;
 
 static rp_status io_fail(const fetch *f, const char *verb, const char *path)
@@ -36,7 +36,7 @@ static rp_status set_names(fetch *f, const char *folder)
     return RP_OK;
 }
 
-/* The folder of a name that lies in one. */
+/* Create the folders of a name with slashes. */
 static rp_status make_folder(fetch *f)
 {
     char *slash = strrchr(f->path, '/');
@@ -48,9 +48,9 @@ static rp_status make_folder(fetch *f)
     return status;
 }
 
-/* ---- what is there already ---- */
+/* ---- existing files ---- */
 
-/* Whole files are left: of the right length and digest. */
+/* *there: the file exists with the right length and digest. */
 static rp_status look(const fetch *f, bool *there)
 {
     char digest[HUB_DIGEST_CHARS];
@@ -97,7 +97,7 @@ static rp_status open_part(fetch *f)
     if (f->fd < 0 || fstat(f->fd, &s)) return io_fail(f, "create", f->part);
     if (flock(f->fd, LOCK_EX | LOCK_NB)) {
         close(f->fd);
-        f->fd = -1;                                         /* it is not ours to remove */
+        f->fd = -1;                                         /* so that it is not removed */
         return rp_fail(f->h->ctx, RP_ERR_IO, "cannot write '%s': another program is downloading it", f->part);
     }
     f->have = s.st_size;
@@ -118,7 +118,7 @@ static rp_status fetch_put(fetch *f, const char *data, int64_t bytes)
     return RP_OK;
 }
 
-/* A server that knows no ranges sends all again. */
+/* A server without range requests sends the whole file. */
 static rp_status fetch_begin(fetch *f, const hub_answer *answer)
 {
     f->begun = true;
@@ -126,7 +126,7 @@ static rp_status fetch_begin(fetch *f, const hub_answer *answer)
         RP_TRY(restart(f));
         hub_progress_begin(f->progress, 0);
     }
-    RP_CHECK(f->h->ctx, answer->from == f->have, RP_ERR_FORMAT, "the server sends '%s' from byte %" PRId64 ", and was asked for it from byte %" PRId64,
+    RP_CHECK(f->h->ctx, answer->from == f->have, RP_ERR_FORMAT, "the server sends '%s' from byte %" PRId64 " instead of byte %" PRId64,
              f->file->name, answer->from, f->have);
     return RP_OK;
 }
@@ -136,33 +136,33 @@ static rp_status fetch_take(void *user, const hub_answer *answer, const void *da
     fetch *f = user;
 
     if (!f->begun) RP_TRY(fetch_begin(f, answer));
-    if (f->file->bytes >= 0 && f->have + bytes > f->file->bytes) {      /* another file: nothing of it is worth keeping */
+    if (f->file->bytes >= 0 && f->have + bytes > f->file->bytes) {      /* a different file: keep none of it */
         RP_TRY(restart(f));
-        return rp_fail(f->h->ctx, RP_ERR_FORMAT, "'%s' is longer than the %" PRId64 " bytes the hub tells", f->file->name, f->file->bytes);
+        return rp_fail(f->h->ctx, RP_ERR_FORMAT, "'%s' is longer than the %" PRId64 " bytes on the hub", f->file->name, f->file->bytes);
     }
     RP_TRY(fetch_put(f, data, bytes));
     hub_progress_show(f->progress, f->file->name, f->have, f->file->bytes);
     return RP_OK;
 }
 
-/* One request for what is missing. */
+/* One request for the missing bytes. */
 static rp_status fetch_ask(fetch *f, const char *url, hub_answer *answer)
 {
-    char what[256];
+    char subject[256];
 
-    snprintf(what, sizeof what, "'%.200s'", f->file->name);
+    snprintf(subject, sizeof subject, "'%.200s'", f->file->name);
     int64_t from     = f->have;
     f->begun         = false;
-    rp_status status = hub_get(f->h, url, what, from, fetch_take, f, answer);
+    rp_status status = hub_get(f->h, url, subject, from, fetch_take, f, answer);
     if (!f->file->kind && answer->digest[0]) f->file->kind = hub_digest_parse(answer->digest, f->file->digest);
-    if (answer->code == 416 && from) {                      /* the part is of another file */
+    if (answer->code == 416 && from) {                      /* the part belongs to another file */
         RP_TRY(restart(f));
-        return rp_fail(f->h->ctx, RP_ERR_IO, "cannot go on with %s: the server has no such bytes of it", what);
+        return rp_fail(f->h->ctx, RP_ERR_IO, "cannot continue the download of %s: the server does not have these bytes", subject);
     }
     return status;
 }
 
-/* Until all is there. Tries that bring bytes do not count. */
+/* Request until the file is complete. A try that received bytes does not count as a retry. */
 static rp_status fetch_fill(fetch *f, const char *url)
 {
     int64_t tried = 0;
@@ -186,7 +186,7 @@ static rp_status fetch_fill(fetch *f, const char *url)
 
 /* ---- the whole ---- */
 
-/* *right false: its digest is another. A file of which the hub tells none is taken as it is. */
+/* *right: the digest matches, or the hub gives none. */
 static rp_status fetch_check(fetch *f, char digest[HUB_DIGEST_CHARS], bool *right)
 {
     *right = true;
@@ -199,10 +199,10 @@ static rp_status fetch_check(fetch *f, char digest[HUB_DIGEST_CHARS], bool *righ
 static rp_status wrong_digest(const fetch *f, const char *digest)
 {
     unlink(f->part);
-    return rp_fail(f->h->ctx, RP_ERR_IO, "'%s' came with the digest %s, and the hub tells %s; what came was removed", f->file->name, digest, f->file->digest);
+    return rp_fail(f->h->ctx, RP_ERR_IO, "'%s' has the digest %s, but %s on the hub; the downloaded file was removed", f->file->name, digest, f->file->digest);
 }
 
-/* Of a file in a folder of the repository it is that folder which got the name. */
+/* Syncs the folder that contains the new name. */
 static rp_status give_name(const fetch *f)
 {
     if (fsync(f->fd)) return io_fail(f, "write", f->part);
@@ -218,12 +218,12 @@ static rp_status bring(fetch *f, const char *url)
     RP_TRY(make_folder(f));
     RP_TRY(open_part(f));
     resumed = f->have > 0;
-    if (resumed) fprintf(stderr, "%s: going on after %s\n", f->file->name, hub_size_text(size, f->have));
+    if (resumed) fprintf(stderr, "%s: continuing after %s\n", f->file->name, hub_size_text(size, f->have));
     hub_progress_begin(f->progress, f->have);
     RP_TRY(fetch_fill(f, url));
     RP_TRY(fetch_check(f, digest, &right));
-    if (!right && resumed) {                                /* what an earlier run left was of another file: once more, from the start */
-        fprintf(stderr, "%s: what was there is of another file; downloading all of it\n", f->file->name);
+    if (!right && resumed) {                                /* the part of an earlier run belonged to another file: start over */
+        fprintf(stderr, "%s: the existing part belongs to another file; downloading the whole file\n", f->file->name);
         RP_TRY(restart(f));
         hub_progress_begin(f->progress, 0);
         RP_TRY(fetch_fill(f, url));
@@ -231,7 +231,7 @@ static rp_status bring(fetch *f, const char *url)
     }
     if (!right) return wrong_digest(f, digest);
     RP_TRY(give_name(f));
-    snprintf(said, sizeof said, "%s%s", hub_size_text(size, f->have), f->file->kind ? "" : ", without a digest to check it by");
+    snprintf(said, sizeof said, "%s%s", hub_size_text(size, f->have), f->file->kind ? "" : ", not checked: the hub has no digest");
     hub_progress_done(f->progress, f->file->name, said);
     return RP_OK;
 }
@@ -243,7 +243,7 @@ rp_status hub_fetch(hub *h, hub_file *file, const char *url, const char *folder,
 
     rp_status status = set_names(&f, folder);
     if (status == RP_OK) status = look(&f, &there);
-    if (status == RP_OK && there) hub_progress_done(progress, file->name, "there already");
+    if (status == RP_OK && there) hub_progress_done(progress, file->name, "exists already");
     else if (status == RP_OK) status = bring(&f, url);
     if (status != RP_OK && f.fd >= 0 && !f.have) unlink(f.part);
     if (f.fd >= 0) close(f.fd);

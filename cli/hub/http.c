@@ -1,4 +1,4 @@
-/* cli/hub/http.c -- one GET by libcurl. Redirects are followed here, hop by hop, so that the token is sent to the endpoint alone. */
+/* cli/hub/http.c -- one GET by libcurl. Redirects are followed here one by one, so that the token is sent to the endpoint only. */
 #include "cli/hub/hub.h"
 
 #include <curl/curl.h>
@@ -19,12 +19,12 @@ typedef struct {
     hub_sink sink;
     void *user;
     hub_answer *answer;
-    rp_status status;                           /* of the sink */
-    int64_t refused_bytes;                      /* of a body that nobody wants: of an error, of a redirect */
+    rp_status status;                           /* result of the sink */
+    int64_t refused_bytes;                      /* bytes of the body of an error or redirect */
     bool home;                                  /* this hop goes to the endpoint */
 } transfer;
 
-/* ---- where a URL leads ---- */
+/* ---- URLs ---- */
 
 static bool same_origin(const char *a, const char *b)
 {
@@ -59,7 +59,7 @@ const char *hub_escape(hub *h, rp_bump *bump, const char *text, bool slashes)
     return out;
 }
 
-/* ---- what comes ---- */
+/* ---- callbacks ---- */
 
 static const char *value_of(const char *line, const char *name)
 {
@@ -119,7 +119,7 @@ static void set_transfer(CURL *easy, transfer *t)
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
 }
 
-/* A transfer that stands still is broken off: nothing waits forever. */
+/* A stalled transfer is aborted, so no request waits forever. */
 static void set_limits(hub *h, CURL *easy)
 {
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, h->http->error);
@@ -144,7 +144,7 @@ static CURLcode hop(transfer *t, const char *url, int64_t from)
     snprintf(range, sizeof range, "%" PRId64 "-", from);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, agent);
     curl_easy_setopt(easy, CURLOPT_URL, url);
-    /* What begins with https stays with it: else anyone on the way could send other bytes. */
+    /* An https endpoint allows only https, so that nobody on the network can replace the bytes. */
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, !strncmp(h->endpoint, "https:", 6) ? "https" : "http,https");
     if (from) curl_easy_setopt(easy, CURLOPT_RANGE, range);
     t->home = same_origin(url, h->endpoint);
@@ -162,7 +162,7 @@ static CURLcode hop(transfer *t, const char *url, int64_t from)
 
 static bool is_redirect(long code) { return code == 301 || code == 302 || code == 303 || code == 307 || code == 308; }
 
-/* The hops of a request. *rc is the last one's; false: they do not end. */
+/* Follow the redirects of a request. *rc: result of the last hop. False: too many redirects. */
 static bool hops(transfer *t, const char *first, int64_t from, CURLcode *rc)
 {
     char url[URL_CHARS], *next;
@@ -177,7 +177,7 @@ static bool hops(transfer *t, const char *first, int64_t from, CURLcode *rc)
     return false;
 }
 
-/* ---- what became of it ---- */
+/* ---- errors ---- */
 
 static bool may_pass(CURLcode rc)
 {
@@ -190,33 +190,33 @@ static bool may_pass(CURLcode rc)
     return false;
 }
 
-/* 401 and 403: the hub says so of what is not there, too, to those it does not know. */
+/* 401 and 403: the hub also answers so for repositories that do not exist, if the user is unknown. */
 static rp_status not_given(const hub *h, const hub_answer *a)
 {
     rp_ctx *ctx = h->ctx;
 
     RP_CHECK(ctx, strcmp(a->why, "GatedRepo"), RP_ERR_MATCH, "'%s' is gated: ask for access at %s/%s%s", h->repo, h->endpoint, h->repo,
              h->token ? ", with the account of HF_TOKEN" : " and set HF_TOKEN");
-    RP_CHECK(ctx, h->token, RP_ERR_MATCH, "the hub does not give '%s': there is none of that name, or it is private or gated and HF_TOKEN is not set", h->repo);
-    return rp_fail(ctx, RP_ERR_MATCH, "the hub does not give '%s': there is none of that name, or HF_TOKEN may not read it", h->repo);
+    RP_CHECK(ctx, h->token, RP_ERR_MATCH, "cannot access '%s' on the hub: it does not exist, or it is private or gated and HF_TOKEN is not set", h->repo);
+    return rp_fail(ctx, RP_ERR_MATCH, "cannot access '%s' on the hub: it does not exist, or HF_TOKEN has no access to it", h->repo);
 }
 
-static rp_status not_there(const hub *h, const hub_answer *a, const char *what)
+static rp_status not_there(const hub *h, const hub_answer *a, const char *subject)
 {
     RP_CHECK(h->ctx, strcmp(a->why, "RevisionNotFound"), RP_ERR_MATCH, "'%s' has no revision '%s'", h->repo, h->revision);
     RP_CHECK(h->ctx, strcmp(a->why, "RepoNotFound"), RP_ERR_MATCH, "there is no model '%s' at %s", h->repo, h->endpoint);
-    return rp_fail(h->ctx, RP_ERR_MATCH, "cannot find %s at %s", what, h->endpoint);
+    return rp_fail(h->ctx, RP_ERR_MATCH, "cannot find %s at %s", subject, h->endpoint);
 }
 
-static rp_status refused(const hub *h, hub_answer *a, const char *what)
+static rp_status refused(const hub *h, hub_answer *a, const char *subject)
 {
     if (a->code == 401 || a->code == 403) return not_given(h, a);
-    if (a->code == 404) return not_there(h, a, what);
+    if (a->code == 404) return not_there(h, a, subject);
     a->again = a->code == 429 || a->code == 408 || a->code / 100 == 5 || a->code == 416;
-    return rp_fail(h->ctx, RP_ERR_IO, "cannot download %s: the server answers %ld", what, a->code);
+    return rp_fail(h->ctx, RP_ERR_IO, "cannot download %s: the server answers %ld", subject, a->code);
 }
 
-rp_status hub_get(hub *h, const char *url, const char *what, int64_t from, hub_sink sink, void *user, hub_answer *answer)
+rp_status hub_get(hub *h, const char *url, const char *subject, int64_t from, hub_sink sink, void *user, hub_answer *answer)
 {
     transfer t = { .h = h, .sink = sink, .user = user, .answer = answer };
     CURLcode rc;
@@ -225,11 +225,11 @@ rp_status hub_get(hub *h, const char *url, const char *what, int64_t from, hub_s
     bool end = hops(&t, url, from, &rc);
     if (*h->stop) return rp_fail(h->ctx, RP_ERR_INTERRUPTED, "interrupted");
     if (t.status != RP_OK) return t.status;
-    RP_CHECK(h->ctx, end, RP_ERR_IO, "cannot download %s: it leads from place to place without an end", what);
+    RP_CHECK(h->ctx, end, RP_ERR_IO, "cannot download %s: too many redirects", subject);
     if (!rc && answer->code / 100 == 2) return RP_OK;
-    if (!rc) return refused(h, answer, what);
+    if (!rc) return refused(h, answer, subject);
     answer->again = may_pass(rc);
-    return rp_fail(h->ctx, RP_ERR_IO, "cannot download %s: %s", what, h->http->error[0] ? h->http->error : curl_easy_strerror(rc));
+    return rp_fail(h->ctx, RP_ERR_IO, "cannot download %s: %s", subject, h->http->error[0] ? h->http->error : curl_easy_strerror(rc));
 }
 
 rp_status hub_wait(hub *h, const hub_answer *answer, int64_t tried)
@@ -246,16 +246,16 @@ rp_status hub_wait(hub *h, const hub_answer *answer, int64_t tried)
     return RP_OK;
 }
 
-/* ---- whole answers ---- */
+/* ---- text answers ---- */
 
-typedef struct { rp_ctx *ctx; const char *what; char *text; int64_t bytes, room, cap; } gathered;
+typedef struct { rp_ctx *ctx; const char *subject; char *text; int64_t bytes, room, cap; } gathered;
 
 static rp_status gather(void *user, const hub_answer *answer, const void *data, int64_t bytes)
 {
     gathered *g = user;
 
     (void)answer;
-    RP_CHECK(g->ctx, g->bytes + bytes <= g->cap, RP_ERR_FORMAT, "%s is longer than %" PRId64 " bytes", g->what, g->cap);
+    RP_CHECK(g->ctx, g->bytes + bytes <= g->cap, RP_ERR_FORMAT, "%s is longer than %" PRId64 " bytes", g->subject, g->cap);
     RP_TRY(RP_GROW(g->ctx, g->text, g->room, g->bytes + bytes + 1));
     memcpy(g->text + g->bytes, data, (size_t)bytes);
     g->bytes += bytes;
@@ -263,19 +263,19 @@ static rp_status gather(void *user, const hub_answer *answer, const void *data, 
     return RP_OK;
 }
 
-rp_status hub_get_text(hub *h, const char *url, const char *what, int64_t cap_bytes, char **text, int64_t *bytes)
+rp_status hub_get_text(hub *h, const char *url, const char *subject, int64_t cap_bytes, char **text, int64_t *bytes)
 {
-    gathered g = { .ctx = h->ctx, .what = what, .cap = cap_bytes };
+    gathered g = { .ctx = h->ctx, .subject = subject, .cap = cap_bytes };
     rp_status status;
     hub_answer answer;
 
     for (int64_t tried = 0;; tried++) {
         g.bytes = 0;
-        status  = hub_get(h, url, what, 0, gather, &g, &answer);
+        status  = hub_get(h, url, subject, 0, gather, &g, &answer);
         if (status == RP_OK || !answer.again || tried >= h->retries) break;
         if ((status = hub_wait(h, &answer, tried)) != RP_OK) break;
     }
-    if (status == RP_OK && !g.text) status = rp_fail(h->ctx, RP_ERR_FORMAT, "%s is empty", what);
+    if (status == RP_OK && !g.text) status = rp_fail(h->ctx, RP_ERR_FORMAT, "%s is empty", subject);
     if (status != RP_OK) {
         rp__release(g.text);
         return status;

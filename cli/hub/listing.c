@@ -1,4 +1,4 @@
-/* cli/hub/listing.c -- the hub's list of a model's files: read from JSON, and what of it a model needs. */
+/* cli/hub/listing.c -- reads the hub's list of files from JSON and chooses the files that a model needs. */
 #include "cli/hub/hub.h"
 #include "base/json_text.h"
 
@@ -11,7 +11,7 @@ enum { MOST_FILES = 20000, NAME_CHARS = 1024, PART_CHARS = 240, DEPTH_FLAGS = JS
 
 static bool part_is_safe(const char *part, size_t n)
 {
-    if (!n || n > PART_CHARS) return false;                 /* ".part" fits behind it */
+    if (!n || n > PART_CHARS) return false;                 /* leaves room for ".part" */
     if (part[0] == '.' && (n == 1 || (n == 2 && part[1] == '.'))) return false;
     uint32_t point;
     int bytes;
@@ -53,7 +53,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* A large file is known by its sha256, one that lies in git itself by the sha1 git gives it. */
+/* Large files (LFS) have a sha256; files in git have the sha1 of their blob. */
 static void read_digest(const json_t *entry, hub_file *file)
 {
     const json_t *lfs = json_object_get(entry, "lfs"), *size = json_object_get(json_is_object(lfs) ? lfs : entry, "size");
@@ -67,8 +67,8 @@ static rp_status read_file(rp_bump *bump, const json_t *entry, hub_file *file)
 {
     const char *name = json_string_value(json_object_get(entry, "rfilename"));
 
-    RP_CHECK(bump->ctx, name, RP_ERR_FORMAT, "the hub's answer is no list of files: one has no name");
-    RP_CHECK(bump->ctx, hub_name_is_safe(name), RP_ERR_FORMAT, "the hub names a file that leads out of the folder, or that no folder can hold");
+    RP_CHECK(bump->ctx, name, RP_ERR_FORMAT, "the hub's answer is not a list of files: one has no name");
+    RP_CHECK(bump->ctx, hub_name_is_safe(name), RP_ERR_FORMAT, "the hub lists a file name that leads out of the folder or is not valid");
     if (!(file->name = rp__bump_text(bump, name, (int64_t)strlen(name)))) return RP_ERR_MEMORY;
     read_digest(entry, file);
     return RP_OK;
@@ -78,7 +78,7 @@ static rp_status read_files(rp_bump *bump, const json_t *answer, hub_listing *ou
 {
     const json_t *list = json_object_get(answer, "siblings");
 
-    RP_CHECK(bump->ctx, json_is_array(list), RP_ERR_FORMAT, "the hub's answer is no list of files: 'siblings' is missing");
+    RP_CHECK(bump->ctx, json_is_array(list), RP_ERR_FORMAT, "the hub's answer is not a list of files: 'siblings' is missing");
     RP_CHECK(bump->ctx, json_array_size(list) <= MOST_FILES, RP_ERR_FORMAT, "the hub lists %zu files, more than %d", json_array_size(list), MOST_FILES);
     out->n    = (int64_t)json_array_size(list);
     out->file = rp__bump_alloc(bump, (out->n + 1) * (int64_t)sizeof *out->file);
@@ -100,9 +100,9 @@ rp_status hub_listing_read(rp_bump *bump, const char *text, int64_t bytes, hub_l
     return status;
 }
 
-/* ---- what a model needs ---- */
+/* ---- the files of a model ---- */
 
-/* Weights are chosen apart: the same ones may lie there under several names. */
+/* Weights are chosen separately, because a repository may have them under several names. */
 static bool is_needed(const char *name)
 {
     static const char *const needed[] = { "config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json",
@@ -120,7 +120,7 @@ static hub_file *listing_find(hub_listing *listing, const char *name)
     return NULL;
 }
 
-/* One file, or the pieces with their index; else whatever safetensors there are beside the config. Returns how many. */
+/* Choose model.safetensors, or else its shards with their index, or else all safetensors at the top level. Returns the number of files. */
 static int64_t choose_weights(hub_listing *listing)
 {
     bool whole = listing_find(listing, "model.safetensors"), index = listing_find(listing, "model.safetensors.index.json");
@@ -137,7 +137,7 @@ static int64_t choose_weights(hub_listing *listing)
     return n;
 }
 
-/* What could be asked for by --file, a few names of them. */
+/* An error that names a few files for --file. */
 static rp_status no_weights(rp_ctx *ctx, const hub_listing *listing)
 {
     char names[512] = "";

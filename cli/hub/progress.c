@@ -1,4 +1,4 @@
-/* cli/hub/progress.c -- a file that comes, for people: a bar on a terminal, else a line when it is there and now and then before.
+/* cli/hub/progress.c -- the progress of a file: a bar on a terminal, else a line from time to time and at the end.
  *
  *   model.safetensors [=====>          ] 123 MB of 269 MB  12.3 MB/s  0:12 left
  */
@@ -6,7 +6,7 @@
 
 enum { WIDEST_BAR = 30, NARROWEST_BAR = 8, TEXT_CHARS = 160 };
 
-static const double bar_seconds = 0.1, line_seconds = 10;      /* between what is shown */
+static const double bar_seconds = 0.1, line_seconds = 10;      /* between two outputs */
 
 const char *hub_size_text(char out[32], int64_t bytes)
 {
@@ -38,7 +38,7 @@ static void put_tail(char *out, size_t room, const hub_progress *p, int64_t have
              hub_size_text(size[2], (int64_t)rate), left);
 }
 
-/* The bar takes what room there is; without room for even a short one the text alone is cut at the edge. */
+/* The bar fills the free columns. Without room for a short bar, only the text is printed, cut at the edge. */
 static void progress_draw(const hub_progress *p, const char *name, const char *tail, int64_t have, int64_t bytes)
 {
     int columns = p->columns > 0 ? p->columns : 80, room = columns - 3 - (int)strlen(name) - (int)strlen(tail);
@@ -70,11 +70,11 @@ void hub_progress_show(hub_progress *p, const char *name, int64_t have, int64_t 
     else fprintf(stderr, "%s: %s\n", name, tail);
 }
 
-void hub_progress_done(hub_progress *p, const char *name, const char *what)
+void hub_progress_done(hub_progress *p, const char *name, const char *result)
 {
     int columns = p->columns > 0 ? p->columns : 80;
 
     if (p->drawn) fprintf(stderr, "\r%*s", columns - 1, "");
-    fprintf(stderr, "%s%s: %s\n", p->drawn ? "\r" : "", name, what);
+    fprintf(stderr, "%s%s: %s\n", p->drawn ? "\r" : "", name, result);
     p->drawn = false;
 }

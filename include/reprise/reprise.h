@@ -1,18 +1,21 @@
-/* reprise.h -- train transformers inside a memory budget you name.
+/* reprise/reprise.h -- the public interface of Reprise: training transformers within a memory budget.
  *
- *   status   every call that can fail returns rp_status. On failure outputs are untouched and rp_error(ctx) holds
- *            one sentence, valid until the next failing call on that ctx.
- *   owner    *_new, *_load, *_build give you an owner; return it with the matching *_free (NULL is fine).
- *            rp_tensor alone is counted: rp_tensor_ref, rp_tensor_unref. Every other pointer returned is borrowed
- *            and lives as long as the object that returned it.
- *   units    are suffixes: _bytes _flops _ns _elems _tokens. All sizes are int64_t.
- *   growth   options, and structs that are filled, may grow at their end. Macros of the functions' names pass the size that the caller was compiled
- *            with to functions *_sized, so that a program and a library of different versions fit. Options that the library does not have are
- *            RP_ERR_UNSUPPORTED unless they are 0. rp_mem is part of rp_step_facts and does not grow.
- *   order    self, inputs, options, outputs.     threads: one ctx, one thread at a time; each thread may have ctxs of its own.
- *   misuse   wrong values and objects of another ctx are errors. NULL for an argument that is needed is RP_ERR_ARG; a function without a status
- *            then does nothing, or returns 0, NULL, "" or its fallback. Undefined are an object after its *_free or its last unref, and two threads
- *            on one ctx.
+ *   status   A function that can fail returns rp_status. If it fails, its outputs are unchanged unless its comment says otherwise, and
+ *            rp_error(ctx) returns the error message. The message is valid until the next call on that ctx fails.
+ *   errors   Each function lists the errors that it adds to these: RP_ERR_ARG for misuse, RP_ERR_UNSUPPORTED for unknown options, RP_ERR_MEMORY
+ *            if memory runs out or memory_limit_bytes would be exceeded.
+ *   owner    *_new, *_load, rp_condition_read, rp_policy_read and rp_plan_step create an object that you own. Free it with the matching *_free;
+ *            NULL is ignored. Tensors are reference counted (rp_tensor_ref, rp_tensor_unref). Text and arrays that are yours are freed with
+ *            rp_release. Every other returned pointer is borrowed: it is valid as long as the object that returned it.
+ *   units    A suffix names the unit: _bytes _flops _seconds _elems. Sizes in bytes are int64_t.
+ *   growth   Structs of options, and structs that the library fills, may grow at their end. A macro with the name of the function passes the size
+ *            of the struct that the caller was compiled with to the function *_sized. So a program works with a library of another version.
+ *            Options that the library does not have must be 0, else RP_ERR_UNSUPPORTED. rp_mem is a part of rp_step_facts and does not grow.
+ *   order    of parameters: self, inputs, options, outputs.
+ *   threads  Only one thread at a time may use a ctx. Different threads may use different ctxs at the same time.
+ *   misuse   Wrong values and objects of another ctx are RP_ERR_ARG. So is NULL for a required argument; a function that returns no rp_status then
+ *            does nothing, or returns 0, NULL, "" or its fallback. Undefined behaviour: using an object after its *_free or its last unref, and
+ *            two threads on one ctx.
  */
 #ifndef REPRISE_H
 #define REPRISE_H
@@ -31,46 +34,46 @@ extern "C" {
 #define RP_VERSION_MINOR 1
 #define RP_VERSION_PATCH 0
 
-typedef struct rp_ctx rp_ctx;         /* errors, ledger, random streams, devices */
-typedef struct rp_tensor rp_tensor;   /* shape, dtype and a counted share of one storage */
-typedef struct rp_module rp_module;   /* a tree of named parts: "layers.3.mlp.up" */
-typedef struct rp_condition rp_condition;   /* which modules become regions */
-typedef struct rp_policy rp_policy;   /* rules: which slots are kept, recomputed, offloaded */
-typedef struct rp_step_plan rp_step_plan;   /* what a step keeps for backward and where each buffer lies, for a budget */
-typedef struct rp_model rp_model;     /* a language model: modules, parameters, config */
+typedef struct rp_ctx rp_ctx;         /* error message, ledger of memory, random streams, devices, threads */
+typedef struct rp_tensor rp_tensor;   /* a shape, a dtype and a counted reference to a storage */
+typedef struct rp_module rp_module;   /* a node in a tree of named parts: "layers.3.mlp.up" */
+typedef struct rp_condition rp_condition;   /* selects the modules that become regions */
+typedef struct rp_policy rp_policy;   /* rules that select the slots to keep, recompute or offload */
+typedef struct rp_step_plan rp_step_plan;   /* for one step and one budget: the fate of each slot and the address of each buffer */
+typedef struct rp_model rp_model;     /* a language model: modules, parameters, configuration */
 typedef struct rp_tokenizer rp_tokenizer;
 typedef struct rp_recipe rp_recipe;   /* a checked YAML file: model, data, optimizer, checkpointing */
-typedef struct rp_trainer rp_trainer; /* a recipe in motion */
+typedef struct rp_trainer rp_trainer; /* a training run of a recipe */
 
-/* "0.1.0" */
+/* The version of the library: "0.1.0". */
 RP_API const char *rp_version(void);
 
 /* ---- context ---- */
 
 typedef struct {
-    int64_t memory_limit_bytes;   /* 0: no limit but the machine's. Bounds reserved bytes of every device. Before a call fails for it, slots that
-                                     can be made again are dropped; a must is kept. Gradients are the same bits */
-    int threads;                  /* 0 to 4096. 0: all cores this process may use */
-    bool shapes_only;             /* tensors get shapes and addresses but no memory; ops run their declarations alone */
-    uint64_t seed;
-    const char *device;           /* NULL or "cpu"; "sim" and "sealed" are for tests */
+    int64_t memory_limit_bytes;   /* limit on the reserved bytes of each device. Default: 0 (no limit). Under memory pressure recomputable slots are
+                                     dropped before a call fails; must-keep slots are never dropped. Gradients stay bit-identical */
+    int threads;                  /* 0 to 4096. Default: 0 (all cores that this process may use) */
+    bool shapes_only;             /* tensors get shapes and addresses but no memory; ops check and declare but compute nothing. Default: false */
+    uint64_t seed;                /* of random weights and of dropout. Default: 0 */
+    const char *device;           /* default: NULL ("cpu"). "sim" and "sealed" are for tests */
 } rp_ctx_options;
 
-/* A new context; NULL options are all zero.
- * errors  RP_ERR_ARG unknown device, negative numbers, more than 4096 threads · RP_ERR_MEMORY
- *         (a message without a context goes nowhere, so the status tells all) */
+/* Create a context. options: NULL means all defaults.
+ * errors  RP_ERR_ARG unknown device, a negative number, more than 4096 threads · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY
+ *         (no context exists to hold a message, so the status is the only report) */
 RP_API rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out);
 RP_API rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **out);
 #define rp_ctx_new(...) rp_ctx_new_sized(sizeof(rp_ctx_options), __VA_ARGS__)
 
-/* Frees everything the context owns. Tensors and modules of it must be gone: a leak is a bug and aborts in debug builds. */
+/* Free the context and everything it owns. Free its tensors and modules first: a leak aborts debug builds. */
 RP_API void rp_ctx_free(rp_ctx *ctx);
 
-/* The sentence of the last failing call, "" if none failed. */
+/* The error message of the last call that failed; "" if none failed. */
 RP_API const char *rp_error(const rp_ctx *ctx);
 
-/* For functions of yours that a call runs (a step, an rp_checkpoint_function, the shape of an op): record why they fail, written as printf
- * writes it, and return `status`. */
+/* Record an error message (printf format) and return `status`. For your functions that the library calls: a step, an rp_checkpoint_function,
+ * the shape of an op. */
 RP_API rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...) RP_PRINTF(3, 4);
 
 /* ---- memory ---- */
@@ -79,300 +82,336 @@ typedef enum {
     RP_MEM_PARAM, RP_MEM_GRAD, RP_MEM_OPTIM, RP_MEM_SAVED, RP_MEM_TEMP, RP_MEM_COMM, RP_MEM_CLASSES
 } rp_mem_class;
 
-/* Bytes held on one device. live and peak count requested bytes; *_alloc_bytes the same rounded up to 64 each;
- * reserved_bytes is the pool's high water. peak_at[] splits the instant of the peak: its sum is peak_bytes exactly. */
+/* The ledger of one device. live_bytes and peak_bytes count bytes as requested; *_alloc_bytes count them rounded up to the alignment of the device
+ * (CPU: 64). reserved_bytes is the largest size the pool has had. limit_bytes: 0 means no limit. live_at[] splits live_bytes by class; peak_at[]
+ * splits peak_bytes by class at the instant of the peak, and its sum is exactly peak_bytes. */
 typedef struct {
     int64_t live_bytes, peak_bytes, live_alloc_bytes, peak_alloc_bytes, reserved_bytes, limit_bytes;
     int64_t live_at[RP_MEM_CLASSES], peak_at[RP_MEM_CLASSES];
 } rp_mem;
 
-/* Read the ledger; when reset is true the peaks restart from the live bytes after reading. Device 0 is the context's, 1 the other one that
- * rp_set_offload was given; where there is none, all is 0. Cannot fail. */
+/* Read the ledger of a device into *out. Cannot fail.
+ * device  0: the context's. 1: the device that rp_set_offload opened. All numbers are 0 if the context has no such device.
+ * reset   true: after reading, the peaks start from the live bytes */
 RP_API void rp_mem_read(rp_ctx *ctx, int device, bool reset, rp_mem *out);
 RP_API void rp_mem_read_sized(size_t size, rp_ctx *ctx, int device, bool reset, rp_mem *out);
 #define rp_mem_read(...) rp_mem_read_sized(sizeof(rp_mem), __VA_ARGS__)
 
-/* "param", "grad", … Never NULL. */
+/* The name of a class: "param", "grad", … Never NULL. */
 RP_API const char *rp_mem_class_name(rp_mem_class mem_class);
 
 /* ---- tensors ---- */
 
 typedef enum {
     RP_F32, RP_BF16, RP_I32,
-    RP_F64,      /* for checking gradients: every op's reference runs in it, no fast kernel does */
+    RP_F64,      /* for checking gradients: the reference of each op supports it, fast kernels do not */
     RP_DTYPES
 } rp_dtype;
 
 #define RP_MAX_DIM 5
 
-/* A shape and its dtype: dense, last dimension fastest. */
+/* The dtype and shape of a dense, row-major tensor. */
 typedef struct {
     rp_dtype dtype;
     int ndim;
     int64_t dim[RP_MAX_DIM];
 } rp_meta;
 
-RP_API const char *rp_dtype_name(rp_dtype dtype);      /* "fp32", "bf16", "int32", "fp64" */
-RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* of one element; 0: no such dtype */
+RP_API const char *rp_dtype_name(rp_dtype dtype);      /* "fp32", "bf16", "int32", "fp64"; else "unknown dtype" */
+RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* bytes of one element; 0 for an unknown dtype */
 
-/* A dense tensor on the context's device; contents are undefined until written. 0 dimensions are one element, a dimension of 0 is none.
- * owner   yours, with one reference
- * errors  RP_ERR_SHAPE negative or too many dimensions, or more than 2^56 bytes (a dimension of 0 counts as 1) · RP_ERR_DTYPE, RP_ERR_ARG no such
- *         dtype, no such class · RP_ERR_MEMORY */
+/* Create a dense tensor on the context's device. Its contents are undefined until they are written. With 0 dimensions it has one element; a
+ * dimension of 0 makes it empty.
+ * owner   you, with one reference
+ * errors  RP_ERR_SHAPE a negative dimension, more than RP_MAX_DIM dimensions, more than 2^56 bytes (a dimension of 0 counts as 1) ·
+ *         RP_ERR_DTYPE unknown dtype · RP_ERR_ARG unknown class */
 RP_API rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class mem_class, rp_tensor **out);
-RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);      /* returns it; NULL is fine */
-RP_API void rp_tensor_unref(rp_tensor *tensor);
+RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);      /* add a reference and return the tensor; NULL is allowed */
+RP_API void rp_tensor_unref(rp_tensor *tensor);          /* release a reference; NULL is allowed */
 
+/* The dtype and shape; borrowed. */
 RP_API const rp_meta *rp_tensor_meta(const rp_tensor *tensor);
 
-/* Copy all elements in or out, in row-major order, converting between the tensor's dtype and doubles or int32; `count` says how
- * many they are. A write raises the storage's version; on a context of shapes alone that is all it does.
- * errors  RP_ERR_META a read where there are shapes alone · RP_ERR_ARG wrong count, a double that int32 does not hold */
+/* Copy all elements in or out, in row-major order, converted between the dtype of the tensor and double or int32. Fractions are truncated in an
+ * int32 tensor. `count` is the number of elements and must be that of the tensor. A write increments the version of the storage; on a shapes-only
+ * context it does nothing else.
+ * errors  RP_ERR_ARG wrong count, a double that does not fit into int32 · RP_ERR_META a read on a shapes-only context */
 RP_API rp_status rp_tensor_write(rp_tensor *tensor, const double *from, int64_t count);
 RP_API rp_status rp_tensor_write_i32(rp_tensor *tensor, const int32_t *from, int64_t count);
 RP_API rp_status rp_tensor_read(const rp_tensor *tensor, double *to, int64_t count);
 
-/* Views share the storage, and gradients pass through them. reshape: same number of elements, the tensor must be dense. slice: [start,
- * start+length) of dimension `dim`. transpose: swap two dimensions. A negative `dim` counts from the end.
- * owner   the view is yours; it keeps the storage alive · errors RP_ERR_SHAPE · RP_ERR_MEMORY */
+/* Create a view: it shares the storage, and gradients pass through it. A negative dimension counts from the end.
+ *   reshape    another shape with the same number of elements; the tensor must be dense
+ *   slice      indices [start, start + length) of dimension `dim`
+ *   transpose  dimensions dim_a and dim_b swapped
+ * owner   you; the view keeps the storage alive
+ * errors  RP_ERR_SHAPE */
 RP_API rp_status rp_tensor_reshape(rp_tensor *tensor, int ndim, const int64_t *dim, rp_tensor **out);
 RP_API rp_status rp_tensor_slice(rp_tensor *tensor, int dim, int64_t start, int64_t length, rp_tensor **out);
 RP_API rp_status rp_tensor_transpose(rp_tensor *tensor, int dim_a, int dim_b, rp_tensor **out);
 
 /* ---- calls and gradients ---- */
 
-/* Run an op by its name ("matmul"; reprise/ops.h lists them with their inputs and attributes) and record it where a gradient may be
- * wanted. attr is the op's attribute struct, copied; NULL where it has none. out[] takes as many new tensors as the op makes (one
- * but for split), yours to unref.
- * errors  RP_ERR_MATCH no such op · RP_ERR_SHAPE, RP_ERR_DTYPE, RP_ERR_ARG as the op says · RP_ERR_MEMORY */
+/* Run an op and record the call if an input requires a gradient.
+ * op      its name, such as "matmul"; reprise/ops.h lists the ops with their inputs and attributes
+ * attr    the attribute struct of the op, which is copied; NULL for an op without attributes
+ * out     receives the outputs, which you own: one tensor, but two for route and up to eight for split
+ * errors  RP_ERR_MATCH unknown op · RP_ERR_SHAPE, RP_ERR_DTYPE, RP_ERR_ARG inputs or attributes that the op refuses, such as an id outside the
+ *         table · RP_ERR_CONFIG policies conflict, or demand to recompute an op that cannot be replayed · RP_ERR_STATE a policy demands
+ *         RP_OFFLOAD without rp_set_offload, or the call is not the one that was planned · RP_ERR_IO an offloaded slot cannot be written ·
+ *         RP_ERR_BACKEND another rank failed, or the CPU has no kernel for matrix products */
 RP_API rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out);
 
-/* Is the gradient of this tensor wanted? Set it before the tensor is used. A view wants and has that of the tensor it shows.
- * errors  RP_ERR_STATE the record already uses the tensor, and this would change the answer */
+/* Set whether backward computes the gradient of this tensor (default: false). Call it before the tensor is used. A view shares the setting and the
+ * gradient of the tensor that it views.
+ * errors  RP_ERR_STATE the call would change the setting of a tensor that the record already uses */
 RP_API rp_status rp_tensor_require_grad(rp_tensor *tensor, bool wanted);
 
-/* Gradients of everything recorded since the last backward, from a scalar, added to those there are; then the record is forgotten.
- * errors  RP_ERR_ARG `loss` is not one recorded element · RP_ERR_MUTATED a tensor that backward reads was written since ·
- *         RP_ERR_MEMORY. The record is forgotten in every case */
+/* Compute the gradients of everything recorded since the record was last cleared, add them to the existing gradients, and clear the record.
+ * loss    a recorded tensor with one element; not a view
+ * errors  RP_ERR_ARG `loss` is no such tensor · RP_ERR_MUTATED a tensor that backward reads was written after its forward · RP_ERR_REPLAY a
+ *         verified replay differs from the forward (rp_set_verify) · RP_ERR_IO an offloaded slot cannot be read · those of rp_apply.
+ *         The record is cleared after an error, too, unless loss is NULL or of another context */
 RP_API rp_status rp_backward(rp_ctx *ctx, rp_tensor *loss);
 
-/* Backward with a choice; NULL options are those of rp_backward. Inside a region the record is kept in any case: the region goes on. */
+/* rp_backward with options. NULL: the behaviour of rp_backward. Inside an open region the record is always kept, because the region continues. */
 typedef struct {
-    bool keep_record;             /* it can be run again, from this loss or another; rp_forget ends it */
-    bool keep_replays;            /* with keep_record: what replays made stays, so that the next backward need not replay */
-    rp_tensor *const *only;       /* leaves: only their gradients are computed. NULL: of all */
-    int n_only;
+    bool keep_record;             /* keep the record for another backward, from this loss or another one; rp_forget clears it. An error clears it,
+                                     too. Default: false */
+    bool keep_replays;            /* with keep_record: keep the values that replays made, so that the next backward needs no replay. Default: false */
+    rp_tensor *const *only;       /* leaves: only their gradients are computed. Default: NULL (the gradients of all leaves) */
+    int n_only;                   /* number of tensors in `only`; each must require a gradient, else RP_ERR_ARG */
 } rp_backward_options;
 RP_API rp_status rp_backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options);
 RP_API rp_status rp_backward_with_sized(size_t size, rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options);
 #define rp_backward_with(...) rp_backward_with_sized(sizeof(rp_backward_options), __VA_ARGS__)
 
-/* Borrowed; NULL: none yet. */
+/* The gradient, borrowed until it is dropped; NULL if there is none. */
 RP_API rp_tensor *rp_tensor_grad(const rp_tensor *tensor);
+/* Release the gradient. */
 RP_API void rp_tensor_drop_grad(rp_tensor *tensor);
 
-/* Forget what was recorded without a backward. */
+/* Clear the record without running backward. */
 RP_API void rp_forget(rp_ctx *ctx);
-/* Without gradients nothing is recorded and nothing saved. On at first. errors RP_ERR_MEMORY */
+/* Turn gradients on or off (default: on). While they are off, calls are not recorded and nothing is saved for backward. */
 RP_API rp_status rp_set_grad(rp_ctx *ctx, bool on);
-/* In train mode dropout acts. On at first. */
+/* Set train mode (default: on). Off is evaluation mode: dropout does nothing, and batch_norm reads its running statistics. */
 RP_API void rp_set_train(rp_ctx *ctx, bool on);
-/* Begin a pass: random numbers are a function of the context's seed, this step, the module path and call, and the sample, row 0
- * of the batch being sample `sample_base` of the step. */
+/* Begin a pass. A random number depends only on the seed of the context, this step, the module path, the call, the sample and the element. Row 0 of
+ * the batch is sample `sample_base` of the step. */
 RP_API void rp_pass_begin(rp_ctx *ctx, int64_t step, int64_t sample_base);
 
 /* ---- modules ---- */
 
-RP_API const char *rp_module_path(const rp_module *module);       /* "layers.3.mlp.up"; "" of the root */
+RP_API const char *rp_module_path(const rp_module *module);       /* "layers.3.mlp.up"; "" for a root without a name */
 RP_API const char *rp_module_type(const rp_module *module);       /* "Linear" */
-RP_API rp_module *rp_module_parent(const rp_module *module);      /* NULL of the root */
-RP_API rp_module *rp_module_find(rp_module *root, const char *path);      /* NULL: none */
-/* Visit root and everything under it, parents first. */
+RP_API rp_module *rp_module_parent(const rp_module *module);      /* NULL for a root */
+RP_API rp_module *rp_module_find(rp_module *root, const char *path);      /* root or the module under it that has this path; NULL: no such module */
+/* Call `visit` for root and for every module under it, a parent before its children. */
 typedef void (*rp_module_visit)(const char *path, rp_module *module, void *user);
 RP_API void rp_module_walk(rp_module *root, rp_module_visit visit, void *user);
-/* The tree as text, a module a line; *text is yours to rp_release. Checkpointing does not show in it. errors RP_ERR_MEMORY */
+/* Print the tree, one module a line, into *text, which is yours to rp_release. The text does not show checkpointing. */
 RP_API rp_status rp_module_print(const rp_module *root, char **text);
-/* Everything under root runs in train mode, or in evaluation mode whatever rp_set_train says. All train at first. */
+/* Set the mode of root and of every module under it. true (default): the mode that rp_set_train sets. false: always evaluation mode. */
 RP_API void rp_module_train(rp_module *root, bool on);
-/* The number of the layer that a path leads to or through: the first part that is a number ("decoder.layers.3.attn": 3). */
+/* Read the layer number of a path: its first part that is a number ("decoder.layers.3.attn": 3). Returns false, and leaves *layer unchanged, if no part
+ * is one. */
 RP_API bool rp_path_layer(const char *path, int64_t *layer);
 
 /* ---- activation checkpointing: regions ---- */
 
-/* What a region computes is not kept for backward but computed again there. Gradients are the same bits whatever is chosen.
+/* Make every module under root (root included) a region if the condition holds for it. Values computed in a region are not kept for backward, but
+ * recomputed there, except those that are read outside the region or kept by a policy. Gradients are bit-identical for every choice.
  *
- * A module is a region when the condition holds for it; of nested modules that one condition holds for only the outermost. Each call
- * adds to the choice, so that other conditions make regions inside regions; a NULL condition takes all back. Lists of modules, which
- * are not computed themselves, are passed over. Returns for how many modules this condition holds. */
+ * If the condition holds for nested modules, only the outermost becomes a region. Each call adds regions, so another condition can make
+ * regions inside regions. condition NULL: no module under root is a region any more. A list of modules computes nothing itself and never becomes a
+ * region; its members can. Returns the number of modules for which this condition holds, nested ones not counted. */
 typedef bool (*rp_module_condition)(const char *path, const rp_module *module, void *user);
 RP_API int rp_module_checkpoint(rp_module *root, rp_module_condition condition, void *user);
 
-/* A condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }". A module type may be
- * one of your own.
- * A plug-in in the text is loaded and runs code: pass no text that you do not trust.
- * errors  RP_ERR_CONFIG the text is no condition · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
+/* Read a condition as recipes write it: "{ every_k_layers: { k: 2 } }", "{ any: [{ path: '*.mlp' }, { layers: [0, 7-9] }] }". A module type may be
+ * one of rp_module_new.
+ * Plug-ins that the text names are loaded and run code: pass only text that you trust.
+ * errors  RP_ERR_CONFIG the text is not a condition · RP_ERR_MATCH a plug-in library or its function is missing */
 RP_API rp_status rp_condition_read(rp_ctx *ctx, const char *text, rp_condition **out);
 RP_API void rp_condition_free(rp_condition *condition);
-/* For rp_module_checkpoint, with the condition as `user`. */
+/* Whether a condition holds for a module. Pass it to rp_module_checkpoint with the condition as `user`. */
 RP_API bool rp_condition_holds(const char *path, const rp_module *module, void *condition);
 
 typedef struct {
-    const char *name;             /* of the region, in messages and in explain; outside modules also the path of what it computes.
-                                     NULL: "checkpoint". Must outlive the record */
-    rp_policy *policy;            /* fates of what it computes; NULL: none of its own */
-    int n_outputs;                /* that rp_checkpoint takes back, to NULL, where memory fails after fn; 0: one */
+    const char *name;             /* of the region, in messages and in explain; outside modules also the path of the calls in it. It must outlive
+                                     the record. Default: NULL ("checkpoint") */
+    rp_policy *policy;            /* sets fates of the slots made in the region. Default: NULL (no policy of its own) */
+    int n_outputs;                /* number of outputs that fn fills. If closing the region fails after fn, they are released and set to NULL.
+                                     Default: 0 (means 1) */
 } rp_checkpoint_options;
 
-/* Run fn as a region, whatever it calls; it is called once. outputs[] is filled by fn. NULL options are all zero. user and inputs may be NULL: they
- * are fn's.
- * errors  those of fn, after which nothing of what it recorded is left · RP_ERR_STATE fn left gradients off that were on · RP_ERR_MEMORY */
+/* Run fn as a region: all calls that it makes, directly or indirectly, belong to the region. fn is called once. It fills outputs[], which you
+ * own; if it fails it must have released them. `user` and `inputs` are passed to fn as they are and may be NULL. options: NULL means all defaults.
+ * errors  those of fn: then nothing that fn recorded is left · RP_ERR_STATE fn turned gradients off and left them off · RP_ERR_ARG a negative
+ *         n_outputs */
 typedef rp_status (*rp_checkpoint_function)(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp_tensor **outputs);
 RP_API rp_status rp_checkpoint(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                                const rp_checkpoint_options *options, rp_tensor **outputs);
 RP_API rp_status rp_checkpoint_sized(size_t size, rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                                      const rp_checkpoint_options *options, rp_tensor **outputs);
 #define rp_checkpoint(...) rp_checkpoint_sized(sizeof(rp_checkpoint_options), __VA_ARGS__)
-/* Run n functions one after the other, each on the output of the one before, in `segments` regions of consecutive functions, such
- * that the region with the most bytes has as few as can be; leave out of it what is to be kept. user[i] belongs to fn[i]; user may be NULL.
- * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions */
+/* Run n functions one after the other, each on the output of the one before, as `segments` regions of consecutive functions. The split minimises the
+ * bytes of the largest region. Functions whose values must be kept are better called outside. Each function has one output.
+ * user    user[i] is passed to fn[i]; NULL: every function gets NULL
+ * output  the output of the last function; you own it
+ * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions and of rp_checkpoint */
 RP_API rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
                                           rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
 RP_API rp_status rp_checkpoint_sequential_sized(size_t size, rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
                                                 rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
 #define rp_checkpoint_sequential(...) rp_checkpoint_sequential_sized(sizeof(rp_checkpoint_options), __VA_ARGS__)
 
-/* A module of your own: conditions, policies, random numbers and messages know what it computes by its path and type, as they know a model's.
- * Its forward is a function as rp_checkpoint runs them, with one output; its weights are the program's tensors. NULL: a list, whose members
- * alone are called. parent NULL: a root, whose name may be ""; a module under one of a model's belongs to the model. name and type are copied.
- * errors  RP_ERR_ARG no type; a name that is empty, has a dot, or is a sibling's · RP_ERR_MEMORY */
+/* Create a module of your own. Conditions, policies, random streams and messages identify its calls by its path and type, like those of a model.
+ * parent  NULL: a root. The module is freed with its root; a module under one of a model's belongs to the model
+ * name    copied; without a dot, and unique among its siblings; "" is allowed for a root
+ * type    copied; not empty
+ * forward its function, with one output; its weights are tensors of the program. NULL: a list, which cannot be called; its members can
+ * errors  RP_ERR_ARG a name or type that is not allowed */
 RP_API rp_status rp_module_new(rp_ctx *ctx, rp_module *parent, const char *name, const char *type, rp_checkpoint_function forward, void *user,
                                rp_module **out);
-/* Run its forward, as a region where the module is one, by its policy and in its mode. *output is a new reference.
- * errors  RP_ERR_ARG it is a list, or not made by rp_module_new · RP_ERR_STATE its forward made nothing · those of the forward · RP_ERR_MEMORY */
+/* Run the forward of a module from rp_module_new: as a region if the module is one, with its policy and in its mode. You own *output.
+ * errors  RP_ERR_ARG the module is a list, or not from rp_module_new · RP_ERR_STATE the forward made no output · those of the forward */
 RP_API rp_status rp_module_call(rp_module *module, rp_tensor *const *inputs, rp_tensor **output);
-/* A root that rp_module_new made, with all under it; no record has any of it. NULL is fine. */
+/* Free a root from rp_module_new and every module under it. No record may use them (rp_backward, rp_forget). NULL is allowed. */
 RP_API void rp_module_free(rp_module *root);
 
-/* Is an op being run again for a backward? */
+/* Whether an op is running as part of a replay. */
 RP_API bool rp_is_replaying(const rp_ctx *ctx);
-/* The path of the innermost region that is being recorded or replayed; NULL outside. */
+/* The path of the innermost region that is being recorded or replayed; NULL outside regions. */
 RP_API const char *rp_in_checkpoint(const rp_ctx *ctx);
 
 /* ---- activation checkpointing: fates ---- */
 
-/* What backward reads of what was computed is a slot. A must cannot be overruled: where it cannot be done the call fails. A preference
- * yields to a must. RP_NO_FATE leaves a slot to the next rule, in the end to the region it is made in, or to be kept outside one. */
+/* The fate of a slot: a computed value that a backward reads. RP_KEEP, RP_RECOMPUTE and RP_OFFLOAD are musts: a must cannot be overruled, and the
+ * call fails if it is impossible. The RP_PREFER_* fates are preferences: a must overrides a preference. RP_NO_FATE leaves the slot to the next
+ * rule; if no rule decides, a slot made in a region is recomputed and any other is kept. Under a plan (rp_plan_step) the planner decides
+ * every slot that has no must. */
 typedef enum {
     RP_KEEP, RP_RECOMPUTE, RP_OFFLOAD, RP_PREFER_KEEP, RP_PREFER_RECOMPUTE, RP_PREFER_OFFLOAD, RP_NO_FATE,
-    RP_ALLOW_MUTATION = 64        /* or'ed to a fate: the slot may be written before its backward, which then reads what is there */
+    RP_ALLOW_MUTATION = 64        /* flag, or'ed to a fate: the slot may be written before its backward, which then reads the new contents */
 } rp_fate;
 
-/* What is known of a slot when its fate is decided: before the call that makes it, without data. Grows at its end. */
+/* The facts about a slot when its fate is decided, which is before the call that makes it: no data. Grows at its end. */
 typedef struct {
-    const char *path;             /* of the module that makes it, "" outside modules */
+    const char *path;             /* of the module that makes it; "" outside modules */
     const rp_module *module;      /* NULL outside modules */
     const char *op;
-    int call;                     /* counts the calls of this op under this path in the pass, from 0 */
-    int output;                   /* which output of the call, or which by-product */
-    bool by_product;              /* no output but the op's own: log-sum-exp, statistics */
+    int call;                     /* number of the call among those of this op under this path in the pass, from 0 */
+    int output;                   /* index of the output, or of the by-product */
+    bool by_product;              /* true: not an output but an internal result of the op, such as log-sum-exp or statistics */
     rp_meta meta;
-    int64_t bytes, flops;         /* flops: of the call that makes it, once more */
-    bool is_rehearsal;
+    int64_t bytes, flops;         /* size of the slot; FLOPs of running the call that makes it once more */
+    bool is_rehearsal;            /* the context is shapes-only */
 } rp_slot_info;
 
-/* An ordered list of rules. Asked once for every slot of a shape of step, in the order of the calls, views excepted; the answers are
- * used for every later step of that shape. */
+/* Create a policy: an ordered list of rules, at first empty. The first rule that gives a fate decides. A policy is asked once for every slot in a
+ * step of one shape, in the order of the calls; views are not slots. The answers are reused in every later step of that shape.
+ * name  copied; names the policy in messages */
 RP_API rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out);
-/* Rules as recipes write them: "[{ op: matmul, fate: keep }, { path: 'layers.0', fate: recompute }]".
- * A plug-in in the text is loaded and runs code: pass no text that you do not trust.
- * errors  RP_ERR_CONFIG the text is no list of rules · RP_ERR_MATCH a plug-in that is not there · RP_ERR_MEMORY */
+/* Create a policy from rules as recipes write them: "[{ op: matmul, fate: keep }, { path: 'layers.0', fate: recompute }]".
+ * Plug-ins that the text names are loaded and run code: pass only text that you trust.
+ * errors  RP_ERR_CONFIG the text is not a list of rules · RP_ERR_MATCH a plug-in library or its function is missing */
 RP_API rp_status rp_policy_read(rp_ctx *ctx, const char *name, const char *text, rp_policy **out);
-/* It must be in use nowhere: no module, no context, no record has it. */
+/* Free a policy. Detach it first: no module, context or record may still use it. */
 RP_API void rp_policy_free(rp_policy *policy);
-/* Add a rule: slots made by ops that match `op` in modules that match `path`, and in those under them. NULL matches all.
- * errors  RP_ERR_ARG no such fate · RP_ERR_MEMORY */
+/* Append a rule: slots made by ops whose name matches `op`, in modules whose path matches `path` and in modules under them, get `fate`. Both are
+ * globs, in which * matches any characters, and are copied. NULL matches everything.
+ * errors  RP_ERR_ARG unknown fate, or RP_NO_FATE */
 RP_API rp_status rp_policy_rule(rp_policy *policy, const char *path, const char *op, rp_fate fate);
-/* Add a function as a rule. reset (may be NULL) is called before each pass that asks, so that one with a state answers alike. */
+/* Append a rule that is a function. If it returns an unknown fate, the call that asks fails with RP_ERR_ARG.
+ * reset  called before each pass in which the policy is asked, so that a function with a state gives the same answers; may be NULL */
 typedef rp_fate (*rp_policy_function)(const rp_slot_info *slot, void *user);
 RP_API rp_status rp_policy_call(rp_policy *policy, rp_policy_function function, void (*reset)(void *user), void *user);
-/* The same with a yes or no: true is RP_KEEP, false is RP_PREFER_RECOMPUTE. */
+/* Append a rule that is a predicate: true means RP_KEEP, false means RP_PREFER_RECOMPUTE. reset: as in rp_policy_call. */
 typedef bool (*rp_policy_predicate)(const rp_slot_info *slot, void *user);
 RP_API rp_status rp_policy_keep_if(rp_policy *policy, rp_policy_predicate predicate, void (*reset)(void *user), void *user);
 
-/* The rules that have answered for no slot since the policy was asked from the beginning of a pass: a line each, "rule 2 (op 'matmull')", counted from 1
- * in the order they were added. Functions that gave no fate are among them. Ask after the first step of a shape. *text is yours to rp_release; NULL: every
- * rule has answered. errors RP_ERR_STATE nothing was asked yet · RP_ERR_MEMORY */
+/* List the rules that decided no slot since the policy was last asked from the beginning of a pass. Functions that gave no fate are listed, too.
+ * Call it after the first step of a shape.
+ * text    one line a rule, such as "rule 2 (op 'matmull')", numbered from 1 in the order of the list; yours to rp_release. NULL: every rule decided a slot
+ * errors  RP_ERR_STATE the policy has not been asked yet */
 RP_API rp_status rp_policy_idle(const rp_policy *policy, char **text);
 
-/* Decide by this policy: in everything the context records, or in what the module computes. NULL: no more. Policies stack: the
- * context's, then those of modules and regions from outside in. Different musts on one slot are an error that names both; of preferences
- * the innermost counts.
- * errors  RP_ERR_ARG a policy of another context · RP_ERR_MEMORY */
+/* Use a policy for everything that the context records, or for everything that the module computes. NULL removes the policy. Policies stack: the
+ * context's is outermost, then follow those of modules and regions from outside in. Between preferences the innermost wins. Different musts on one
+ * slot are an error of the call that makes it (RP_ERR_CONFIG); the message names both. */
 RP_API rp_status rp_set_policy(rp_ctx *ctx, rp_policy *policy);
 RP_API rp_status rp_module_policy(rp_module *module, rp_policy *policy);
 
-/* Where RP_OFFLOAD puts slots: unlinked files in a folder that exists, or the memory of another device. */
+/* Where offloaded slots go: set exactly one of `folder` and `device`. */
 typedef struct {
-    const char *folder;           /* this or `device` */
-    const char *device;           /* "cpu": memory of the host that memory_limit_bytes does not count */
-    int64_t buffer_bytes;         /* for files: memory between slots and disk. 0: 16 MiB */
+    const char *folder;           /* an existing folder, for unlinked temporary files */
+    const char *device;           /* "cpu": host memory, counted as device 1. memory_limit_bytes limits it separately */
+    int64_t buffer_bytes;         /* for files: size of the memory buffer between slots and disk, 8 KiB to 16 GiB. Default: 0 (16 MiB) */
 } rp_offload_options;
-/* NULL: no more offloading. errors  RP_ERR_IO the folder · RP_ERR_ARG no such device, neither or both, a buffer below 8 KiB or above 16 GiB ·
- * RP_ERR_STATE slots of a pass are away · RP_ERR_MEMORY */
+/* Set where RP_OFFLOAD puts slots. options NULL (the initial state): nowhere; then a preference for offloading keeps the slot, and a must is
+ * RP_ERR_STATE.
+ * errors  RP_ERR_IO the folder cannot be used · RP_ERR_ARG unknown device, neither or both of folder and device, buffer_bytes out of range ·
+ *         RP_ERR_STATE slots of a recorded pass are offloaded */
 RP_API rp_status rp_set_offload(rp_ctx *ctx, const rp_offload_options *options);
 RP_API rp_status rp_set_offload_sized(size_t size, rp_ctx *ctx, const rp_offload_options *options);
 #define rp_set_offload(...) rp_set_offload_sized(sizeof(rp_offload_options), __VA_ARGS__)
 
 /* ---- a budget for a step of your own ---- */
 
-/* One training step: forward, backward, update. It leaves live what was live before it (what a first step would make for all later ones, as
- * rotary tables, is made before: rp_model_reserve), drops the gradients it makes, and calls the same ops
- * on the same shapes whenever it is called, whatever the data; it looks at numbers only where the context has any. */
+/* One training step: forward, backward, update. It must
+ *   - call the same ops on the same shapes every time, independent of the data;
+ *   - leave exactly those objects live that were live before: drop its gradients, and create shared data beforehand (rotary tables: rp_model_reserve);
+ *   - read numbers only on a context that has data. */
 typedef rp_status (*rp_step_function)(rp_ctx *ctx, void *user);
 
-/* Plan a step: what is kept, what is computed again, where each buffer lies. ctx is of shapes alone (rp_ctx_options.shapes_only); on it stands,
- * made by the same calls in the same order, what will stand on the context that runs the steps. The step is run on it three times or more.
- * budget_bytes bounds everything on the context, what stands before the step included; 0: none, all is kept; RP_LEAST_BUDGET: the least that a
- * plan keeps to; if the search for less was cut short, the sentence of a refusal says "at most". Fates that are a must hold; regions of the program are
- * the plan's to choose. Times are those of the machine's cost table.
- * errors  RP_ERR_BUDGET no plan fits; the sentence has the least and the op that sets it · RP_ERR_ARG the context has data, the budget is
- *         negative · RP_ERR_STATE the step leaves something live, or takes it away · those of the step · RP_ERR_MEMORY */
+/* Plan a step: which slots to keep, recompute or offload, and the address of each buffer. Times are predicted from the cost table of the machine.
+ * ctx     shapes-only. It holds the same objects as the context that will run the steps, created by the same calls in the same order
+ * step    is called on ctx several times
+ * budget_bytes  limit on everything on the context, including objects that are live before the step. 0: no budget, everything is kept. RP_LEAST_BUDGET: the
+ *         smallest budget for which a plan is found
+ * Musts are honoured. Regions marked by the program are hints that the planner may ignore.
+ * errors  RP_ERR_BUDGET no plan fits; the message has the smallest budget and the op that sets it ("at most" if the search for a smaller one was cut
+ *         short) · RP_ERR_ARG ctx has data, or the budget is negative · RP_ERR_STATE the step leaves a new object live, or frees an object that was
+ *         live before · RP_ERR_FORMAT the file of the cost table is damaged · those of the step */
 #define RP_LEAST_BUDGET ((int64_t)-1)
 RP_API rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t budget_bytes, rp_step_plan **out);
 RP_API void rp_step_plan_free(rp_step_plan *plan);
 
-/* Run a step as planned; the context has the threads and the device of the one it was planned on. The first run reserves the memory. What the
- * step recorded and left is forgotten.
- * errors  RP_ERR_STATE what is live before the step, its calls or its buffers are not those that were planned · RP_ERR_MEMORY the context's
- *         limit is below what the plan reserves · those of the step */
+/* Run a step as planned. ctx must have as many threads as the planning context and the same device, and nothing recorded. The first run reserves the
+ * memory. Afterwards the record is cleared.
+ * errors  RP_ERR_STATE the objects that are live before the step, its calls or its buffers differ from the planned ones · RP_ERR_MEMORY the
+ *         limit of the context is below the bytes the plan reserves · those of the step */
 RP_API rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user);
 
-/* Every step takes exactly this; seconds are predicted. Grows at its end. */
+/* The figures of a plan. Bytes are exact for every step; seconds are predicted. Numbers of calls and regions count each group of identical passes once.
+ * Grows at its end. */
 typedef struct {
-    rp_mem memory;                /* its peaks; reserved_bytes is what the plan reserves */
-    int64_t bound_bytes;          /* no arrangement of these buffers reserves less */
-    int64_t step_flops, recompute_flops;
-    double seconds, recompute_seconds;      /* of a step that computes nothing again; of what is, and of waiting for what is away */
-    double bound_seconds;         /* no schedule within the budget computes less again */
-    int n_calls, n_recomputed;    /* of all passes that differ: calls; those computed again, alone */
-    int n_regions;                /* stretches of calls that are computed again */
-    int64_t offloaded_bytes;      /* by the plan, or by a must */
-    int n_offloaded;              /* calls of which the plan has offloaded something */
+    rp_mem memory;                /* peaks of the step; reserved_bytes: the bytes the plan reserves */
+    int64_t bound_bytes;          /* lower bound of reserved_bytes for any placement of these buffers */
+    int64_t step_flops, recompute_flops;      /* forward and backward without replays; replays */
+    double seconds, recompute_seconds;      /* of a step without replays; added by replays and by waiting for offloaded slots */
+    double bound_seconds;         /* lower bound of recompute_seconds for every schedule within the budget */
+    int n_calls, n_recomputed;    /* calls; those among them that are recomputed one by one, outside regions */
+    int n_regions;                /* stretches of calls that are recomputed together */
+    int64_t offloaded_bytes;      /* offloaded by the plan or by a must */
+    int n_offloaded;              /* calls with at least one output or by-product that the plan offloads */
 } rp_step_facts;
 RP_API void rp_step_plan_read(const rp_step_plan *plan, rp_step_facts *out);
 RP_API void rp_step_plan_read_sized(size_t size, const rp_step_plan *plan, rp_step_facts *out);
 #define rp_step_plan_read(...) rp_step_plan_read_sized(sizeof(rp_step_facts), __VA_ARGS__)
 
-/* Compare what replays make with what the first pass made: RP_VERIFY_ON and RP_VERIFY_OFF overrule recipes and everything else,
- * RP_VERIFY_DEFER (at first) does not. The variable REPRISE_VERIFY=on|off sets it when a context is made. */
+/* Set whether the values of replays are compared with those of the forward; a difference is RP_ERR_REPLAY. RP_VERIFY_ON and RP_VERIFY_OFF override recipes.
+ * RP_VERIFY_DEFER (default) leaves it to them. The environment variable REPRISE_VERIFY=on|off sets the default of new contexts. */
 typedef enum { RP_VERIFY_DEFER, RP_VERIFY_ON, RP_VERIFY_OFF } rp_verify;
 RP_API void rp_set_verify(rp_ctx *ctx, rp_verify verify);
 
-/* A condition in a library of your own, named by a recipe: { plugin: { library: ./mine.so, symbol: wide, args: { k: 4 } } }. Asked about
- * a module, slot is NULL; in a rule it is asked about slots, module and path being those of the module that makes it. */
+/* A condition in a library of your own, which a recipe names: { plugin: { library: ./mine.so, symbol: wide, args: { k: 4 } } }. As a condition about a
+ * module, it gets slot = NULL. In a rule it gets each slot; path and module are those of the module that makes it. */
 typedef struct rp_args rp_args;
 typedef bool (*rp_plugin)(const char *path, const rp_module *module, const rp_slot_info *slot, const rp_args *args);
-/* The arguments the recipe gives; the fallback where it does not, or where they are of another kind. An int may be a size ("16KiB"). */
+/* An argument that the recipe gives, or `fallback` if it is missing or of another type. An int may be written as a size ("16KiB"). */
 RP_API int64_t rp_args_int(const rp_args *args, const char *name, int64_t fallback);
 RP_API double rp_args_number(const rp_args *args, const char *name, double fallback);
 RP_API const char *rp_args_text(const rp_args *args, const char *name, const char *fallback);
@@ -380,99 +419,116 @@ RP_API const char *rp_args_text(const rp_args *args, const char *name, const cha
 /* ---- models ---- */
 
 typedef struct {
-    rp_dtype dtype;               /* of parameters and activations: RP_F32 or RP_BF16 */
-    bool checkpoint;              /* every block is computed again in backward … */
-    rp_module_condition checkpoint_if;   /* … or the modules for which this holds; NULL: none */
-    void *checkpoint_user;
-    rp_policy *policy;            /* fates of what the model computes; must outlive it. NULL: none of its own */
+    rp_dtype dtype;               /* of parameters and activations: RP_F32 or RP_BF16. Default: RP_F32 */
+    bool checkpoint;              /* make every transformer block a region. Default: false */
+    rp_module_condition checkpoint_if;   /* also make regions of the modules for which this holds (rp_module_checkpoint). Default: NULL (none) */
+    void *checkpoint_user;        /* passed to checkpoint_if */
+    rp_policy *policy;            /* sets fates of the slots made in the model; must outlive it. Default: NULL (no policy of its own) */
 } rp_model_options;
 
-/* A model with its weights, from a Hugging Face directory, a .gguf file, or the folder of an adapter as peft writes it: then the weights that
- * the adapter goes beside want no gradient. Of a directory with other parts, for images, it is the text model. NULL options are all zero.
- * errors  RP_ERR_IO · RP_ERR_MATCH a folder without weights · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED a family or field not honoured,
- *         named · RP_ERR_MEMORY */
+/* Load a model with its weights. options: NULL means all defaults.
+ * path    a Hugging Face directory, a .gguf file, or the directory of an adapter written by peft. The weights under an adapter are frozen. If a
+ *         directory has further parts, such as a vision encoder, only the text model is loaded
+ * errors  RP_ERR_IO · RP_ERR_MATCH the directory has no weights · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_SHAPE a tensor does not fit the configuration ·
+ *         RP_ERR_DTYPE options.dtype is neither RP_F32 nor RP_BF16 · RP_ERR_UNSUPPORTED a family or field that is not supported; the message names it */
 RP_API rp_status rp_model_load(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
 RP_API rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out);
 #define rp_model_load(...) rp_model_load_sized(sizeof(rp_model_options), __VA_ARGS__)
-/* The same with random weights, from a config.json and the context's seed. */
+/* Create a model with random weights from the path of a config.json; the seed of the context sets the weights.
+ * errors  those of rp_model_load that do not concern weights */
 RP_API rp_status rp_model_new(rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);
 RP_API rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *config, const rp_model_options *options, rp_model **out);
 #define rp_model_new(...) rp_model_new_sized(sizeof(rp_model_options), __VA_ARGS__)
-/* What was recorded with it must be gone: rp_backward or rp_forget. */
+/* Free a model. No record may use it: call rp_backward or rp_forget first. */
 RP_API void rp_model_free(rp_model *model);
+/* The root of the module tree. */
 RP_API rp_module *rp_model_root(rp_model *model);
 
-/* Parameters in the order of the forward, a tied weight once; the tensor is borrowed. NULL past the end. */
+/* Parameter i (from 0) in the order of the forward; a tied weight comes once. The tensor and *path are borrowed; `path` may be NULL. Returns NULL past
+ * the end. */
 RP_API rp_tensor *rp_model_param(const rp_model *model, int i, const char **path);
 
-/* Make what depends on the length of rows alone (tables of rotary positions) for rows up to `length`; else the first row that long makes it.
- * errors RP_ERR_ARG more than the model's context · RP_ERR_MEMORY */
+/* Create the tables that depend only on the length of rows (rotary positions), for rows of up to `length` tokens. Otherwise the first longer
+ * row creates them.
+ * errors  RP_ERR_ARG `length` exceeds the context of the model */
 RP_API rp_status rp_model_reserve(rp_model *model, int64_t length);
-/* tokens int32 [rows, length] to logits [rows, length, vocabulary] of the model's dtype, yours.
- * errors  RP_ERR_SHAPE · RP_ERR_ARG an id outside · RP_ERR_MEMORY */
+/* Compute logits [rows, length, vocabulary] in the dtype of the model; you own *logits.
+ * tokens  int32 [rows, length]
+ * errors  RP_ERR_SHAPE · RP_ERR_ARG an id outside the vocabulary, or rows longer than the context of the model · those of rp_apply.
+ *         After an error nothing of this call is recorded */
 RP_API rp_status rp_model_logits(rp_model *model, rp_tensor *tokens, rp_tensor **logits);
-/* labels int32 [rows, length]: what each place should predict (nothing is shifted here), -100 where nothing. loss fp32 [1] = weight * the sum
- * of -log p, yours. errors as rp_model_logits */
+/* Compute the loss, fp32 [1]: weight * sum of -log p(label); you own *loss.
+ * labels  int32 [rows, length]: the token that each position should predict (labels are not shifted here); -100: the position has no target
+ * errors  those of rp_model_logits */
 RP_API rp_status rp_model_loss(rp_model *model, rp_tensor *tokens, rp_tensor *labels, float weight, rp_tensor **loss);
 
-/* Write config.json and model.safetensors as transformers reads them into a directory that exists; an adapter is added into the weights.
- * errors RP_ERR_IO */
+/* Write config.json and model.safetensors, as transformers reads them, into an existing directory. Adapters are merged into the weights.
+ * errors  RP_ERR_IO */
 RP_API rp_status rp_model_save(rp_model *model, const char *directory);
 
 /* ---- tokenizers ---- */
 
-/* `path`: a Hugging Face directory, a tokenizer.json, or a .gguf file. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED */
+/* Load a tokenizer. path: a Hugging Face directory, a tokenizer.json, or a .gguf file.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED */
 RP_API rp_status rp_tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out);
 RP_API void rp_tokenizer_free(rp_tokenizer *tokenizer);
-/* UTF-8 to ids and back, neither bos nor eos added; bytes that are no UTF-8 are read as U+FFFD. *ids and *text are yours to rp_release, *ids NULL
- * where there are none. errors RP_ERR_ARG an id outside the vocabulary, a negative count · RP_ERR_MEMORY */
+/* Encode UTF-8 text of `bytes` bytes. bos and eos are not added. Bytes that are not UTF-8 are read as U+FFFD. *ids is yours to rp_release; NULL if
+ * there are no ids.
+ * errors  RP_ERR_ARG a negative `bytes` */
 RP_API rp_status rp_tokenizer_encode(rp_tokenizer *tokenizer, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
+/* Decode ids to text; special tokens are left out. *text is yours to rp_release and ends with a 0 byte, which *bytes does not count.
+ * errors  RP_ERR_ARG an id outside the vocabulary */
 RP_API rp_status rp_tokenizer_decode(rp_tokenizer *tokenizer, const int32_t *ids, int64_t n_ids, char **text, int64_t *bytes);
+/* Free memory that a function returned as yours to rp_release. NULL is allowed. */
 RP_API void rp_release(void *memory);
 
 /* ---- training ---- */
 
-/* A line of metrics.jsonl. Sizes in bytes. */
+/* One line of metrics.jsonl. Sizes are in bytes. */
 typedef struct {
     int64_t step;                 /* from 1 */
-    double loss, lr, grad_norm;   /* grad_norm before clipping */
-    int64_t tokens;               /* input tokens of the step, padding excluded */
+    double loss, lr, grad_norm;   /* grad_norm: before clipping */
+    int64_t tokens;               /* input tokens of the step, without padding */
     double step_seconds, tokens_per_second;
-    int64_t peak_memory_active, peak_memory_alloc, peak_memory_reserved, saved_bytes;
-    int64_t recompute_flops, step_flops, offloaded_bytes, rss;
-    bool has_val_loss;
+    int64_t peak_memory_active, peak_memory_alloc, peak_memory_reserved, saved_bytes;     /* rp_mem: peak_bytes, peak_alloc_bytes, reserved_bytes */
+    int64_t recompute_flops, step_flops, offloaded_bytes, rss;      /* step_flops: without replays. rss: resident memory of the process */
+    bool has_val_loss;            /* validation ran after this step */
     double val_loss;
 } rp_metrics;
 
-/* Read a recipe: a YAML or JSON file with n_settings KEY=VALUE changes. The sentence of rp_error names the first error and how many
- * more there are. errors RP_ERR_CONFIG · RP_ERR_IO */
+/* Read a recipe: a YAML or JSON file, changed by n_settings texts "KEY=VALUE". The error message has the first error and the number of further ones.
+ * errors  RP_ERR_CONFIG a wrong recipe, or the file cannot be opened · RP_ERR_IO the file cannot be read */
 RP_API rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_recipe **out);
-/* Allow rp_trainer_new to load the libraries that the recipe names as plug-ins (default: false). A library runs code of its author as soon as
- * it is loaded: allow it for recipes that you trust. Without it such a recipe is refused with RP_ERR_CONFIG. */
+/* Allow rp_trainer_new to load the libraries that the recipe names as plug-ins (default: false). Loading a library runs its code: allow it only for
+ * recipes that you trust. If it is not allowed, rp_trainer_new refuses such a recipe with RP_ERR_CONFIG. */
 RP_API void rp_recipe_allow_plugins(rp_recipe *recipe, bool allow);
 RP_API void rp_recipe_free(rp_recipe *recipe);
 
-/* Everything before step 1, or before the step a resume goes on with: model, data, optimizer states, a rehearsal of the step's
- * memory. The recipe is borrowed until free; its seed becomes the context's, and its threads, where set, must be the context's.
- * output_dir is made last. The context has one trainer at a time, and with a budget nothing else may live on it from here on.
- * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_EXISTS input · RP_ERR_ARG a recipe of another context ·
- *         RP_ERR_META a context of shapes alone · RP_ERR_MEMORY · RP_ERR_IO */
+/* Prepare the first step of a run, or the next step of a resumed one: load model and data, create optimizer states, rehearse the memory of a step.
+ * output_dir is created last. A context has one trainer at a time. With a budget nothing else may be live on the context from now on.
+ * recipe  borrowed until rp_trainer_free. Its seed replaces that of the context. If it sets threads, they must be those of the context
+ * errors  RP_ERR_CONFIG, RP_ERR_MATCH, RP_ERR_FORMAT, RP_ERR_UNSUPPORTED, RP_ERR_SHAPE, RP_ERR_EXISTS wrong recipe or files · RP_ERR_BUDGET no plan fits
+ *         the memory budget · RP_ERR_META a shapes-only context · RP_ERR_IO · RP_ERR_BACKEND another rank failed, or MPI */
 RP_API rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out);
 RP_API void rp_trainer_free(rp_trainer *trainer);
-RP_API int64_t rp_trainer_steps(const rp_trainer *trainer);       /* of the whole run */
-RP_API int64_t rp_trainer_done(const rp_trainer *trainer);        /* so far */
-RP_API rp_model *rp_trainer_model(rp_trainer *trainer);
-/* One optimizer step, and what is due after it: validation, a line of metrics.jsonl, a state. `line` may be NULL.
- * errors  RP_ERR_NONFINITE · RP_ERR_MEMORY · RP_ERR_IO */
+RP_API int64_t rp_trainer_steps(const rp_trainer *trainer);       /* steps of the whole run */
+RP_API int64_t rp_trainer_done(const rp_trainer *trainer);        /* steps done so far, including those before a resume */
+RP_API rp_model *rp_trainer_model(rp_trainer *trainer);           /* borrowed */
+/* Run one optimizer step and everything due after it: validation, a line of metrics.jsonl, saving a state. After an error parameters and optimizer
+ * states are undefined; resume from the last state.
+ * line    receives the metrics; may be NULL
+ * errors  RP_ERR_STATE all steps are done · RP_ERR_NONFINITE the loss or the gradient norm is not finite · RP_ERR_BUDGET no plan fits a batch of another
+ *         shape · RP_ERR_IO · RP_ERR_BACKEND · those of rp_backward */
 RP_API rp_status rp_trainer_step(rp_trainer *trainer, rp_metrics *line);
 RP_API rp_status rp_trainer_step_sized(size_t size, rp_trainer *trainer, rp_metrics *line);
 #define rp_trainer_step(...) rp_trainer_step_sized(sizeof(rp_metrics), __VA_ARGS__)
-/* A state to resume from, now. */
+/* Save a state now, from which a run can resume; nothing happens if this step is saved already. errors RP_ERR_IO · RP_ERR_BACKEND */
 RP_API rp_status rp_trainer_save(rp_trainer *trainer);
-/* The last state, and final/ for transformers to load. */
+/* Save the last state, and the model into final/ for transformers. errors RP_ERR_IO · RP_ERR_BACKEND */
 RP_API rp_status rp_trainer_finish(rp_trainer *trainer);
-/* output_dir/report.html: what was learnt so far, and every byte of a step, as one page. Between any two steps; it changes no bit of the next.
- * Of several ranks the first one writes it. errors RP_ERR_MEMORY · RP_ERR_IO; the page that was there stays */
+/* Write output_dir/report.html: one page with the losses so far and every byte of a step. Call it between any two steps. It changes no bit of
+ * the next one. With several ranks the first one writes the page.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT the file of the cost table is damaged. After an error the old page is unchanged */
 RP_API rp_status rp_trainer_report(rp_trainer *trainer);
 
 #ifdef __cplusplus

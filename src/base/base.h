@@ -27,9 +27,9 @@ void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
     do { if (!(cond)) return rp_fail((ctx), (status), __VA_ARGS__); } while (0)
 /* For public functions: a required argument is not NULL. If `ctx` itself is NULL, no message is recorded. */
 #define RP_GIVEN(ctx, cond) RP_CHECK((ctx), (cond), RP_ERR_ARG, "%s: an argument is NULL", __func__)
-/* For public functions of two objects: both belong to the same context. `other` NULL: the object is optional and not given. */
-#define RP_SAME_CTX(ctx, other, what) RP_TRY(rp__same_ctx((ctx), (other), __func__, (what)))
-rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *what);
+/* For public functions of two objects: both belong to the same context. `other` NULL: the object is optional and not given. errors RP_ERR_ARG */
+#define RP_SAME_CTX(ctx, other, name) RP_TRY(rp__same_ctx((ctx), (other), __func__, (name)))
+rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *name);
 #define RP_TRY(expr) \
     do { rp_status rp_try_ = (expr); if (rp_try_ != RP_OK) return rp_try_; } while (0)
 /* RP_TRY for functions that clean up: sets `status` and jumps to `done`. */
@@ -48,7 +48,7 @@ void rp__bug(const char *file, int line, const char *condition);
  * last. */
 typedef struct {
     int64_t bytes;
-    void (*open)(rp_ctx *ctx);          /* sets what is not zero */
+    void (*open)(rp_ctx *ctx);          /* sets the fields that do not start as zero */
     void (*close)(rp_ctx *ctx);         /* frees what the part owns */
 } rp_ctx_part;
 enum {
@@ -62,24 +62,24 @@ struct rp_ctx {
     char error[RP_ERROR_CHARS];
     int64_t n_errors;                   /* messages recorded so far; shows whether a user's function recorded one */
     rp_ctx_options options;
-    int threads;                        /* the nominal team; part of the bits of a run */
+    int threads;                        /* the nominal team; it affects the bits of results */
     rp_on on;                           /* where kernels run: device 0 */
     int n_devices;
     const rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
-    int host;                           /* index of the device whose memory the host can address: 0 if device 0's is such */
-    int inside;                         /* rp__mem_enter without its leave */
+    int host;                           /* index of the device whose memory the host can address; 0 if device 0 is one */
+    int inside;                         /* number of rp__mem_enter calls not yet matched by rp__mem_leave */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
     bool fault_pieces;                  /* each piece of a bump is a separate allocation, which may fail; tests only */
     void (*fault_watch)(rp_ctx *ctx);   /* called before each allocation; NULL: no call; tests only */
     int64_t alloc_count;                /* allocations requested so far, failed ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;
-    const struct rp_watch *watch;       /* notified of what takes time (base/watch.h); NULL: off */
+    const struct rp_watch *watch;       /* receives timed spans (base/watch.h); NULL: off */
     void *part[RP_PARTS];               /* only its folder reads it, through a typed function such as rp__tape_ctx */
 };
 
-rp_ctx *rp__ctx_alloc(void);            /* zeroed, with its parts; NULL without memory */
+rp_ctx *rp__ctx_alloc(void);            /* zeroed, with its parts; NULL if memory ran out */
 void rp__parts_open(rp_ctx *ctx);
 void rp__parts_close(rp_ctx *ctx);
 
@@ -90,7 +90,7 @@ void *rp__host_grow(rp_ctx *ctx, void *old, int64_t old_bytes, int64_t new_bytes
 char *rp__host_text(rp_ctx *ctx, const char *text);
 void rp__release(void *p);
 
-/* True when this allocation is the one that fault injection fails. */
+/* True if fault injection makes this allocation fail. */
 bool rp__fault_fires(rp_ctx *ctx);
 
 /* enter makes the calling thread flush denormals, as the team's threads do; leave restores the caller's floating-point mode. */
@@ -124,7 +124,7 @@ const char *rp__size_text(char *out, int64_t bytes);
  *   AS_IS     a character that is safe to print
  *   CONTROL   a control character (newlines too), or a mark or override of direction
  *   BYTE      a byte that is not UTF-8
- *   CUT       the beginning of a character that `bytes` do not hold whole
+ *   CUT       the first bytes of a character that continues beyond `bytes`
  * *n is its length in bytes, *point the character, or the byte. */
 typedef enum { RP_SHOWN_AS_IS, RP_SHOWN_CONTROL, RP_SHOWN_BYTE, RP_SHOWN_CUT } rp_shown;
 rp_shown rp__shown(const char *text, size_t bytes, int *n, uint32_t *point);
@@ -134,9 +134,9 @@ void rp__shown_only(char *text);
 /* An integer of bytes, or a number with KB MB GB (powers of ten) or KiB MiB GiB TiB. False on anything else. */
 bool rp__size_parse(const char *text, int64_t *bytes);
 
-/* The name in the NULL-terminated list nearest to `name` by edit distance, or NULL if none is near. */
+/* The name in the NULL-terminated list with the smallest edit distance to `name`, or NULL if none is close. */
 const char *rp__nearest(const char *name, const char *const *list);
-/* " (did you mean 'x'?)" into out, or "" when nothing in the NULL-terminated list is near; returns out. */
+/* " (did you mean 'x'?)" into out, or "" if nothing in the NULL-terminated list is close; returns out. */
 #define RP_HINT_CHARS 128
 const char *rp__hint(const char *name, const char *const *list, char out[RP_HINT_CHARS]);
 

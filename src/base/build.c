@@ -1,14 +1,14 @@
-/* base/build.c -- which build of the library this is: a hash of its code and constants as they were loaded.
+/* base/build.c -- a hash of the library's code and constants as they were loaded, which identifies the build.
  *
- * No relocation changes them, so the same file has the same hash wherever it is loaded. Another compiler, other flags or another line of source
- * give another one. */
+ * Relocations do not change these bytes, so the same file has the same hash at every load address. Another compiler, other flags or a changed
+ * source line give a different hash. */
 #include "base/build.h"
 
 #include <link.h>
 
 typedef struct { uintptr_t here; uint64_t hash; } finding;
 
-/* Segments of the object that `here` is in that nobody may write. */
+/* Hashes the readable, non-writable segments of the object that contains `here`. */
 static int look(struct dl_phdr_info *info, size_t bytes, void *user)
 {
     finding *f    = user;

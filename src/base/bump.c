@@ -1,4 +1,4 @@
-/* base/bump.c -- blocks of 8 KiB, or one block a piece where a piece is larger. The newest block is the one being cut. */
+/* base/bump.c -- the blocks of an arena: 8 KiB each, or one block per piece if a piece is larger. Pieces are cut from the newest block. */
 #include "base/bump.h"
 
 #include <stdalign.h>

@@ -1,7 +1,7 @@
-/* base/checksum.h -- tells damaged data from whole data at the speed of memory. Not for adversaries.
+/* base/checksum.h -- a checksum that detects damaged data at memory speed. It does not protect against deliberate changes.
  *
- * FNV-1a over 64-bit words in eight lanes: a step is a bijection of its lane, so a single changed word always shows. Bytes are
- * taken in any number of calls, all but the last of whole 64-byte blocks.
+ * FNV-1a over 64-bit words in eight lanes. Each step is a bijection of its lane, so a single changed word always changes the result. Data may be
+ * added in any number of calls; every call but the last must add whole 64-byte blocks.
  */
 #ifndef RP_CHECKSUM_H
 #define RP_CHECKSUM_H

@@ -1,4 +1,4 @@
-/* base/convert.c -- one loop an element type; see convert.h. */
+/* base/convert.c -- one conversion loop per element type (see convert.h). */
 #include "base/convert.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #error "files are little endian: this machine needs byte swaps here"
 #endif
 
-/* memcpy is how a load of any alignment is spelled; it compiles to one. */
+/* memcpy is the portable form of a load with any alignment; it compiles to a plain load. */
 #define CONVERT(name, type, value) \
     void rp__convert_##name(const uint8_t *from, int64_t n, float *to) \
     { \
@@ -21,7 +21,7 @@
 CONVERT(f64, double, (float)v)
 CONVERT(f16, uint16_t, rp__f32_from_f16(v))
 CONVERT(bf16, uint16_t, rp__f32_from_bf16(v))
-CONVERT(f8_e5m2, uint8_t, rp__f32_from_f16((uint16_t)(v << 8)))     /* the upper half of a half */
+CONVERT(f8_e5m2, uint8_t, rp__f32_from_f16((uint16_t)(v << 8)))     /* e5m2 is the upper byte of an fp16 number */
 CONVERT(f8_e4m3, uint8_t, rp__f32_from_f8_e4m3(v))
 CONVERT(i64, int64_t, (float)v)
 CONVERT(i32, int32_t, (float)v)

@@ -1,7 +1,7 @@
-/* base/convert.h -- elements as files hold them (little endian, any alignment) to fp32.
+/* base/convert.h -- converts elements as files store them (little endian, any alignment) to fp32.
  *
- * Each reads n elements at `from`. Integers and fp64 round to nearest; fp16, e5m2 and e4m3 are
- * exact, their denormals included, whatever the floating-point mode of the caller; a NaN stays a NaN. e4m3 has no infinity: its
+ * Each function reads n elements at `from`. Integers and fp64 round to nearest. fp16, e5m2 and e4m3 are exact, denormals included,
+ * in every floating-point mode of the caller. A NaN stays a NaN. e4m3 has no infinity: its
  * largest codes are 448 and NaN (torch.float8_e4m3fn; OCP 8-bit Floating Point Specification 1.0).
  */
 #ifndef RP_BASE_CONVERT_H
@@ -34,7 +34,7 @@ static inline float rp__f32_from_bits(uint32_t bits)
     return v.f;
 }
 
-/* A denormal is built from its integer, never from a denormal float: the team's threads flush those to zero. */
+/* A denormal is built from its integer, never from a denormal float, because the team's threads flush denormals to zero. */
 static inline float rp__f32_from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7fffu, exponent = magnitude >> 10;
@@ -44,7 +44,7 @@ static inline float rp__f32_from_f16(uint16_t h)
     return exponent ? rp__f32_from_bits(sign | bits) : sign ? -small : small;
 }
 
-/* Seven bits, 4 of exponent and 3 of fraction, without a code for NaN. */
+/* Seven bits: 4 of exponent and 3 of fraction. The caller handles the code for NaN. */
 static inline float rp__f32_from_e4m3_magnitude(uint8_t code)
 {
     uint32_t exponent = code >> 3 & 15, fraction = code & 7;

@@ -1,4 +1,4 @@
-/* base/disk_queue.c -- the caller's side of a disk queue: tickets, extents of the file, copies into chunks. See disk_queue.h for what is promised. */
+/* base/disk_queue.c -- the caller's side of a disk queue: tickets, extents of the file, copies into chunks. disk_queue.h has the contract. */
 #include "base/disk_queue_internal.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static void join_with_next(rp_disk_queue *s, int64_t i)
     memmove(s->hole + i + 1, s->hole + i + 2, (size_t)(s->n_holes - i - 1) * sizeof *s->hole);
 }
 
-/* A ticket lies between any two holes, so there is room for one more. */
+/* Any two holes have a ticket between them, so the array has room for one more hole. */
 static void give_extent(rp_disk_queue *s, int64_t offset, int64_t bytes)
 {
     int64_t i = s->n_holes;
@@ -52,7 +52,7 @@ static void give_extent(rp_disk_queue *s, int64_t offset, int64_t bytes)
 
 /* ---- opening and closing ---- */
 
-/* Of the host. Memory comes aligned to less than a block: one block more is taken than is used. */
+/* Takes the chunks from host memory. That memory may be aligned to less than a block, so one extra block is taken. */
 static rp_status take_chunks(rp_disk_queue *s)
 {
     rp_mem_space *space = s->ctx->space[s->ctx->host];
@@ -60,7 +60,7 @@ static rp_status take_chunks(rp_disk_queue *s)
 
     s->chunk = rp__host_alloc(s->ctx, s->n_chunks * (int64_t)sizeof *s->chunk);
     if (!s->chunk) return RP_ERR_MEMORY;
-    RP_TRY(rp__mem_take(s->ctx, space, s->mem_class, bytes, "the buffer of offloading", &s->taken_at));
+    RP_TRY(rp__mem_take(s->ctx, space, s->mem_class, bytes, "the offload buffer", &s->taken_at));
     s->taken_bytes = bytes;
     uint8_t *at    = rp__mem_at(space, s->taken_at);
     if (!at) return RP_OK;
@@ -78,20 +78,20 @@ static rp_status disk_queue_fill(rp_disk_queue *s, const char *folder)
     if (!s->folder) return RP_ERR_MEMORY;
     RP_TRY(take_chunks(s));
     if (s->ctx->options.shapes_only) return RP_OK;
-    RP_TRY(rp__disk_queue_io_open(s->ctx, folder, s->what, s->n_chunks, &s->io));
+    RP_TRY(rp__disk_queue_io_open(s->ctx, folder, s->label, s->n_chunks, &s->io));
     return rp__disk_queue_start(s);
 }
 
-rp_status rp__disk_queue_open_for(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, const char *what, rp_mem_class mem_class, rp_disk_queue **out)
+rp_status rp__disk_queue_open_for(rp_ctx *ctx, const char *folder, int64_t buffer_bytes, const char *label, rp_mem_class mem_class, rp_disk_queue **out)
 {
     RP_CHECK(ctx, buffer_bytes >= least_buffer_bytes && buffer_bytes <= most_buffer_bytes, RP_ERR_ARG,
-             "the buffer of offloading is %" PRId64 " bytes, not %" PRId64 " to %" PRId64, buffer_bytes, least_buffer_bytes,
+             "the offload buffer is %" PRId64 " bytes, expected %" PRId64 " to %" PRId64, buffer_bytes, least_buffer_bytes,
              most_buffer_bytes);
     rp_disk_queue *s = rp__host_alloc(ctx, sizeof *s);
     if (!s) return RP_ERR_MEMORY;
     int64_t blocks = buffer_bytes / RP_DISK_QUEUE_BLOCK;
     *s = (rp_disk_queue){ .ctx = ctx,
-                          .what = what,
+                          .label = label,
                           .mem_class = mem_class,
                           .io.fd = -1,
                           .spare = RP_DISK_QUEUE_NONE,
@@ -173,13 +173,13 @@ static rp_disk_queue_entry *entry_of(const rp_disk_queue *s, int64_t ticket)
     return &s->entry[ticket];
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static rp_status tell_failure(rp_disk_queue *s)
 {
     static const char *const verbs[] = { [RP_DISK_QUEUE_READ] = "read", [RP_DISK_QUEUE_WRITE] = "write" };
 
     RP_CHECK(s->ctx, !s->failed.number, RP_ERR_IO, "cannot %s %" PRId64 " bytes of %s under '%s': %s",
-             verbs[s->failed.operation], s->failed.bytes, s->what, s->folder, strerror(s->failed.number));
+             verbs[s->failed.operation], s->failed.bytes, s->label, s->folder, strerror(s->failed.number));
     return RP_OK;
 }
 
@@ -217,7 +217,7 @@ static void queue_chunk(rp_disk_queue *s, rp_disk_queue_piece *p)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* What the last block has beyond the data is zero, not what the chunk held before. */
+/* The rest of the last block is zeroed, so that old contents of the chunk do not reach the file. */
 static rp_status write_chunks(rp_disk_queue *s, int64_t ticket, const uint8_t *data, int64_t bytes)
 {
     int64_t start = s->entry[ticket].offset;
@@ -274,7 +274,7 @@ rp_status rp__disk_queue_read(rp_disk_queue *s, int64_t ticket, void *into)
     return status;
 }
 
-/* The lock is held. The caller alone makes room for entries, so this one stays where it is. */
+/* The caller holds the lock. Only the caller's thread grows the table of entries, so `e` stays valid. */
 static void wait_for_entry(rp_disk_queue *s, const rp_disk_queue_entry *e)
 {
     while (e->to_read || e->n_reading || e->n_writing) pthread_cond_wait(&s->progress, &s->lock);
@@ -311,7 +311,7 @@ void rp__disk_queue_drop(rp_disk_queue *s, int64_t ticket)
     give_extent(s, e->offset, rp__disk_queue_blocks(e->bytes));
 }
 
-/* ---- what there is to know ---- */
+/* ---- queries and fault injection ---- */
 
 int64_t rp__disk_queue_bytes(const rp_disk_queue *s, int64_t ticket) { return entry_of(s, ticket)->bytes; }
 void rp__disk_queue_count(const rp_disk_queue *s, rp_disk_queue_counts *out) { *out = s->counts; }

@@ -1,4 +1,4 @@
-/* base/disk_queue_io.c -- the file of a disk queue, and single attempts to read and write it: through io_uring, or at once. */
+/* base/disk_queue_io.c -- the file of a disk queue and single attempts to read and write it, through io_uring or synchronous calls. */
 #include "base/disk_queue_internal.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static void ring_close(rp_disk_queue_io *io)
     if (io->has_ring) io_uring_queue_exit(&io->ring);
 }
 
-/* False: the kernel has not taken it and will not: an entry that was refused stays unsubmitted for good. */
+/* False: the kernel refused the entry, which then stays unsubmitted in the ring. The ring is not used again. */
 static bool ring_begin(rp_disk_queue_io *io, rp_disk_queue_piece *p)
 {
     struct io_uring_sqe *entry = io->has_ring && !io->ring_refuses ? io_uring_get_sqe(&io->ring) : NULL;
@@ -55,7 +55,7 @@ static rp_disk_queue_piece *ring_next(rp_disk_queue_io *io)
 {
     struct io_uring_cqe *entry;
 
-    while (io_uring_wait_cqe(&io->ring, &entry)) continue;      /* a debugger can interrupt it */
+    while (io_uring_wait_cqe(&io->ring, &entry)) continue;      /* EINTR, for example from a debugger */
     rp_disk_queue_piece *p = io_uring_cqe_get_data(entry);
     p->result         = entry->res;
     io_uring_cqe_seen(&io->ring, entry);
@@ -79,8 +79,8 @@ static rp_disk_queue_piece *ring_next(rp_disk_queue_io *io)
 
 /* ---- the file ---- */
 
-/* Where the file system makes no unnamed files, one whose name is gone at once. */
-static rp_status open_unnamed(rp_ctx *ctx, const char *folder, const char *what, int *fd)
+/* If the file system does not support unnamed files, creates a named one and unlinks it at once. */
+static rp_status open_unnamed(rp_ctx *ctx, const char *folder, const char *label, int *fd)
 {
     *fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd >= 0) return RP_OK;
@@ -90,14 +90,14 @@ static rp_status open_unnamed(rp_ctx *ctx, const char *folder, const char *what,
     int number = *folder ? errno : ENOENT;
     if (*fd >= 0) unlink(path);
     rp__release(path);
-    RP_CHECK(ctx, *fd >= 0, RP_ERR_IO, "cannot make a file for %s under '%s': %s", what, folder, strerror(number));
+    RP_CHECK(ctx, *fd >= 0, RP_ERR_IO, "cannot make a file for %s under '%s': %s", label, folder, strerror(number));
     return RP_OK;
 }
 
-rp_status rp__disk_queue_io_open(rp_ctx *ctx, const char *folder, const char *what, int depth, rp_disk_queue_io *io)
+rp_status rp__disk_queue_io_open(rp_ctx *ctx, const char *folder, const char *label, int depth, rp_disk_queue_io *io)
 {
     *io = (rp_disk_queue_io){ .fd = -1, .depth = depth };
-    RP_TRY(open_unnamed(ctx, folder, what, &io->fd));
+    RP_TRY(open_unnamed(ctx, folder, label, &io->fd));
     io->direct = fcntl(io->fd, F_SETFL, O_DIRECT) == 0;
     ring_open(io);
     if (!io->has_ring) io->depth = 1;

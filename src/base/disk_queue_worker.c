@@ -1,9 +1,10 @@
-/* base/disk_queue_worker.c -- the thread of a disk queue: which piece is next, and what follows when an attempt at one is over.
+/* base/disk_queue_worker.c -- the thread of a disk queue: chooses the next piece and handles the result of each attempt.
  *
- *   chunk   idle -> filled by a write -> queued -> under way -> idle           the caller fills, the worker does the rest
- *           idle -> under way for a read -> copied to the caller -> idle       all by the worker
+ *   chunk   idle -> filled by a write -> queued -> in flight -> idle           the caller fills it, the worker does the rest
+ *           idle -> in flight for a read -> copied to the caller -> idle       all by the worker
  *
- * I/O and copies happen without the lock.
+ * I/O and copies run without the lock. `work` takes the lock; the functions above it are called with the lock held. disk_queue_worker_settle and
+ * disk_queue_worker_begin release it meanwhile.
  */
 #include "base/disk_queue_internal.h"
 
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <string.h>
 
-/* The lock is held in all of these but the last. */
 static void give_chunk(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     rp_disk_queue_entry *e = &s->entry[p->ticket];
@@ -48,7 +48,7 @@ void rp__disk_queue_leave_reads(rp_disk_queue *s, int64_t ticket)
     s->entry[ticket].to_read = false;
 }
 
-/* After an error, and when the disk queue closes, what has not begun never does. */
+/* After an error, and when the disk queue closes, pieces that have not started are dropped. */
 static void abandon(rp_disk_queue *s)
 {
     for (rp_disk_queue_piece *p; (p = take_queued(s));) give_chunk(s, p);
@@ -56,7 +56,7 @@ static void abandon(rp_disk_queue *s)
     pthread_cond_signal(&s->progress);
 }
 
-/* The next part of the first read, in an idle chunk, once all of it has been written. */
+/* Assigns the next part of the first read to an idle chunk, once the ticket's data has been written. */
 static rp_disk_queue_piece *next_read(rp_disk_queue *s)
 {
     rp_disk_queue_piece *p = s->idle;
@@ -103,8 +103,8 @@ static void remember_failure(rp_disk_queue *s, const rp_disk_queue_piece *p, int
     s->failed.bytes     = s->entry[p->ticket].bytes;
 }
 
-/* What follows an attempt; true: another one. Direct I/O that was cut short within a block, or that the file system turns out not to
- * do after all, goes on through the page cache. */
+/* Handles the result of an attempt; true: try again. Direct I/O that stopped inside a block, or that the file system rejects, continues through
+ * the page cache. */
 static bool disk_queue_worker_settle(rp_disk_queue *s, rp_disk_queue_piece *p)
 {
     int64_t moved = with_faults(s, p);
@@ -161,7 +161,8 @@ static void *work(void *user)
     return NULL;
 }
 
-/* Signals are the program's: the worker takes none, nor does the limit on file sizes end the process. */
+/* Starts the worker with all signals blocked, so that only the program's threads receive them. The same keeps the signal of the file size limit
+ * (SIGXFSZ) from ending the process. */
 rp_status rp__disk_queue_start(rp_disk_queue *s)
 {
     sigset_t all, old;
@@ -170,7 +171,7 @@ rp_status rp__disk_queue_start(rp_disk_queue *s)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int number = rp__fault_fires(s->ctx) ? ENOMEM : pthread_create(&s->worker, NULL, work, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    RP_CHECK(s->ctx, !number, RP_ERR_MEMORY, "cannot start the thread of offloading: %s", strerror(number));
+    RP_CHECK(s->ctx, !number, RP_ERR_MEMORY, "cannot start the offload thread: %s", strerror(number));
     s->running = true;
     return RP_OK;
 }

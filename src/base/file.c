@@ -1,4 +1,4 @@
-/* base/file.c -- files mapped, read, written aside and renamed. See file.h for what is promised. */
+/* base/file.c -- files: mapped, read, written to a temporary name and renamed. file.h has the contract. */
 #include "base/file_internal.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static rp_status map_open(rp_ctx *ctx, const char *path, int fd, rp_file_map *ou
     return RP_OK;
 }
 
-/* O_NONBLOCK: a pipe nobody writes to must be refused, not waited for. */
+/* O_NONBLOCK: a pipe without a writer must be refused, not waited for. */
 rp_status rp__file_map(rp_ctx *ctx, const char *path, rp_file_map *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -81,7 +81,7 @@ rp_status rp__file_get(rp_ctx *ctx, const char *path, const rp_file_map *map, in
     return RP_OK;
 }
 
-/* Addresses for the whole file; what is not needed of them is no memory. */
+/* Reserves addresses for the whole file; unused ones take no memory. */
 rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t upto, const uint8_t **head)
 {
     int64_t step = 1 << 20, want = (upto + step - 1) / step * step;
@@ -103,7 +103,7 @@ rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t
     return RP_OK;
 }
 
-/* One byte is asked for beyond the cap to tell a file that ends there from one that is longer. */
+/* Reads one byte more than the cap, to distinguish a file of exactly that size from a longer one. */
 static rp_status file_read_all(rp_ctx *ctx, const char *path, int fd, int64_t cap_bytes, char **text, int64_t *bytes)
 {
     int64_t room = 0, used = 0, n;
@@ -121,7 +121,7 @@ static rp_status file_read_all(rp_ctx *ctx, const char *path, int fd, int64_t ca
     return RP_OK;
 }
 
-/* Editors put a byte-order mark before UTF-8; no reader wants it. */
+/* Some editors write a byte-order mark before UTF-8; no reader here expects it. */
 static void drop_mark(char *text, int64_t *bytes)
 {
     if (*bytes < 3 || memcmp(text, "\xef\xbb\xbf", 3)) return;
@@ -148,7 +148,7 @@ rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char *
 
 struct rp_file_writer {
     rp_ctx *ctx;
-    char *path, *aside;         /* aside "": written in place */
+    char *path, *aside;         /* name of the temporary file; "": written in place */
     int fd;                     /* -1 once synced */
     int64_t end;                /* the furthest byte written */
 };
@@ -168,7 +168,7 @@ void rp__file_discard(rp_file_writer *w)
     writer_free(w);
 }
 
-/* A name left over by a killed process with our number is passed by. */
+/* Skips names that a killed process with the same process number has left. */
 static int open_aside(rp_file_writer *w, size_t room)
 {
     for (int attempt = 0; attempt < 1000; attempt++) {
@@ -179,7 +179,7 @@ static int open_aside(rp_file_writer *w, size_t room)
     return -1;
 }
 
-/* A device or a pipe cannot be replaced by a file without breaking it for everyone. */
+/* Replacing a device or a pipe by a file would break it for all its users. */
 static bool is_stream(const char *path)
 {
     struct stat s;
@@ -199,7 +199,7 @@ rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out)
         writer_free(w);
         return RP_ERR_MEMORY;
     }
-    if (rp__file_is_dir(path)) errno = EISDIR;      /* else the rename would be the first to notice */
+    if (rp__file_is_dir(path)) errno = EISDIR;      /* else only the rename would report it */
     else w->fd = is_stream(path) ? open(path, O_WRONLY | O_CLOEXEC) : open_aside(w, room);
     if (w->fd < 0) {
         rp_status status = rp__io_fail(ctx, "create", path);
@@ -210,7 +210,7 @@ rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out)
     return RP_OK;
 }
 
-/* A signal or the disk may cut a write short: the rest is tried again, and only an error ends it. */
+/* A signal or the disk may shorten a write. The rest is then written by another call; only an error ends the loop. */
 rp_status rp__file_put_at(rp_file_writer *w, int64_t offset, const void *data, int64_t bytes)
 {
     const char *from = data;
@@ -231,7 +231,7 @@ rp_status rp__file_put_at(rp_file_writer *w, int64_t offset, const void *data, i
 
 rp_status rp__file_put(rp_file_writer *w, const void *data, int64_t bytes) { return rp__file_put_at(w, w->end, data, bytes); }
 
-/* close reports what a network disk could not write, so its answer counts too. */
+/* close may report an earlier write error of a network disk, so its result is checked, too. */
 rp_status rp__file_sync(rp_file_writer *w)
 {
     int fd = w->fd, failed;

@@ -1,4 +1,4 @@
-/* base/file.h -- files: mapped for reading, replaced whole when written, folders made and removed.
+/* base/file.h -- files: mapped for reading, replaced atomically when written; folders created and removed.
  *
  * A file that is written appears under its name only when all its bytes are on the disk:
  *
@@ -6,9 +6,9 @@
  *   rp__file_put …    a short write or a full disk is an error of that call
  *   rp__file_commit   fsync, rename to "model.bin", fsync of the folder
  *
- * A writer that fails or is discarded leaves nothing behind and the old file, if there was one, as it was. What is there and no
+ * A writer that fails or is discarded removes its temporary file and leaves any old file unchanged. An existing path that is not a regular
  * file (/dev/stdout, a pipe) is written in place, from the first byte to the last.
- * Errors of the system are RP_ERR_IO: "cannot open 'x': No such file or directory".
+ * Errors of the system are RP_ERR_IO, or RP_ERR_MEMORY for ENOMEM: "cannot open 'x': No such file or directory".
  */
 #ifndef RP_FILE_H
 #define RP_FILE_H
@@ -17,76 +17,76 @@
 
 /* ---- reading ---- */
 
-#define RP_FILE_WINDOW_BYTES (INT64_C(8) << 20)      /* readers of long files let go of what is behind this much */
+#define RP_FILE_WINDOW_BYTES (INT64_C(8) << 20)      /* readers of long files drop pages that they passed by this much */
 
 typedef struct {
-    const uint8_t *data;        /* not NULL, an empty file's neither */
+    const uint8_t *data;        /* never NULL, even for an empty file */
     int64_t bytes;
-    bool mapped;                /* false: the bytes are not ours to unmap (an empty file, memory of a caller) */
-    int fd;                     /* of a mapped one */
-    uint8_t *head;              /* of rp__file_head; head_bytes of it are there */
+    bool mapped;                /* false: the bytes are not mapped by us (an empty file, memory of a caller) */
+    int fd;                     /* of a mapped file */
+    uint8_t *head;              /* memory of rp__file_head; its first head_bytes are valid */
     int64_t head_bytes;
 } rp_file_map;
 
-/* Map a regular file read-only. A file that another process cuts short, or a disk that is gone, kills who looks at `data` then (SIGBUS), as with
- * every mapping: what is large, or read later than at once, is read by rp__file_get.
- * errors RP_ERR_IO absent, unreadable or not a regular file */
+/* Maps a regular file read-only. If another process truncates the file, or the disk disappears, reading `data` raises SIGBUS, as with every
+ * mapping. So large data, and data read later, is read with rp__file_get.
+ * errors RP_ERR_IO absent, unreadable or not a regular file · RP_ERR_MEMORY */
 rp_status rp__file_map(rp_ctx *ctx, const char *path, rp_file_map *out);
-/* These bytes of it, copied. errors RP_ERR_IO the file has become shorter, or cannot be read */
+/* Copies these bytes of the file to `to`. errors RP_ERR_IO the file has become shorter, or cannot be read */
 rp_status rp__file_get(rp_ctx *ctx, const char *path, const rp_file_map *map, int64_t offset, int64_t bytes, void *to);
 void rp__file_unmap(rp_file_map *map);
-/* The first bytes of it, `upto` at least, as memory that stays where it is until the file is unmapped, however many more are asked for later; the
- * more are read, not mapped. errors as rp__file_get · RP_ERR_MEMORY */
+/* Sets *head to a copy of the first bytes of the file, at least `upto` of them. The address stays the same until the file is unmapped, even if a
+ * later call asks for more. Bytes are read, not mapped. errors as rp__file_get · RP_ERR_MEMORY */
 rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t upto, const uint8_t **head);
-/* The pages of these bytes leave resident memory; reading them again fetches them again. Pages shared with neighbours go too. */
+/* Releases the pages of these bytes from resident memory; a later read fetches them again. Pages shared with neighbouring bytes are released too. */
 void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes);
 
-/* A whole small file with a terminating zero after its bytes, without a byte-order mark before them; *text is yours to rp__release.
- * errors  RP_ERR_FORMAT longer than cap_bytes */
+/* Reads a whole small file and appends a zero byte; a byte-order mark at its start is removed. *text is yours to rp__release.
+ * errors  RP_ERR_FORMAT longer than cap_bytes · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char **text, int64_t *bytes);
 
-/* ---- writing ---- */
+/* ---- writing. errors, unless listed: RP_ERR_IO · RP_ERR_MEMORY ---- */
 
 typedef struct rp_file_writer rp_file_writer;
 
 rp_status rp__file_create(rp_ctx *ctx, const char *path, rp_file_writer **out);
-/* Append after the furthest byte written so far / write at an offset. */
+/* put appends after the furthest byte written so far; put_at writes at an offset. */
 rp_status rp__file_put(rp_file_writer *writer, const void *data, int64_t bytes);
 rp_status rp__file_put_at(rp_file_writer *writer, int64_t offset, const void *data, int64_t bytes);
-/* fsync and close; the name comes with commit. For those who commit several files together and would hold many open. */
+/* fsync and close; the file gets its name with commit. For callers that commit several files together and would keep many open. */
 rp_status rp__file_sync(rp_file_writer *writer);
-/* The file gets its name. The writer is gone afterwards, whatever the status. */
+/* Gives the file its name. Frees the writer, even on an error. */
 rp_status rp__file_commit(rp_file_writer *writer);
 void rp__file_discard(rp_file_writer *writer);      /* NULL is fine */
 
 /* create, put, commit */
 rp_status rp__file_write(rp_ctx *ctx, const char *path, const void *data, int64_t bytes);
 
-/* ---- names and folders ---- */
+/* ---- names and folders. errors, unless listed: RP_ERR_IO · RP_ERR_MEMORY ---- */
 
 bool rp__file_exists(const char *path);
 bool rp__file_is_dir(const char *path);
-/* `folder`/`name`, or `name` alone where it is absolute or the folder is ""; yours to rp__release, NULL without memory. */
+/* `folder`/`name`, or `name` alone if it is absolute or the folder is ""; yours to rp__release, NULL if memory ran out. */
 char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name);
-/* The folder and those above it. One that is there already is fine. errors RP_ERR_EXISTS a file has the name of one · RP_ERR_IO */
+/* Creates the folder and its parents. Existing folders are fine. errors RP_ERR_EXISTS a file has the name of one · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__make_dirs(rp_ctx *ctx, const char *path);
-/* `aside`, a folder whose files are on the disk, becomes `name` by one rename; what had the name before is removed. Both stand
- * in one folder. */
+/* Renames the folder `aside`, whose files are already on the disk, to `name` in one step and removes an older `name`. Both must be in the same
+ * folder. */
 rp_status rp__dir_commit(rp_ctx *ctx, const char *aside, const char *name);
-/* What led to `status` is in the context; the folder is removed and status returned, the message as it was. */
+/* Removes the folder after a failure and returns `status`. The error message in the context stays the same. */
 rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status);
-/* The folder is this caller's alone until rp__dir_unlock, or until the process has ended, however it did: nothing is left that could be stale. It
- * is the folder itself that is locked; where its file system locks only what can be written to (NFS), a file ".lock" in it stands for it. One
- * that locks nothing at all keeps nobody out. errors RP_ERR_EXISTS another has it · RP_ERR_IO */
+/* Locks the folder for this caller until rp__dir_unlock, or until the process ends for any reason, so a stale lock cannot remain. The lock is on
+ * the folder itself, or on a file ".lock" in it if the file system locks only writable files (NFS). If the file system supports no locks at all,
+ * the call succeeds without one. errors RP_ERR_EXISTS another process holds the lock · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__dir_lock(rp_ctx *ctx, const char *path, int *lock);
 void rp__dir_unlock(int lock);                      /* below 0 is fine */
-/* What writers that were killed have left of the file `name` in a folder: their files aside. The folder may be absent. */
+/* Removes temporary files of `name` in a folder that killed writers left. The folder may be absent. */
 rp_status rp__file_tidy(rp_ctx *ctx, const char *folder, const char *name);
-/* What was made, renamed and removed in the folder is on the disk. */
+/* Syncs the folder, so that files created, renamed and removed in it are on the disk. */
 rp_status rp__dir_sync(rp_ctx *ctx, const char *path);
-/* The same of the folder that `path` is in: a name that was made or changed there has to reach the disk, too. */
+/* The same for the folder that contains `path`: a name that was created or changed there must reach the disk, too. */
 rp_status rp__dir_sync_of(rp_ctx *ctx, const char *path);
-/* A file, or a folder with all in it; links are removed, not followed. Absent is fine. */
+/* Removes a file, or a folder with its contents. Links are removed, not followed. An absent path is fine. */
 rp_status rp__remove_tree(rp_ctx *ctx, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* base/file_mark.c -- the mark of a file, read in windows. */
+/* base/file_mark.c -- computes the mark of a file, reading it in windows. */
 #include "base/file_mark.h"
 
 enum { WINDOW_BYTES = 64 * RP_MARK_SLICE_BYTES };
@@ -8,7 +8,7 @@ static rp_status add_bytes(rp_file_mark *m, int64_t at, int64_t bytes)
     for (int64_t n; bytes > 0; at += n, bytes -= n) {
         n = bytes < WINDOW_BYTES ? bytes : WINDOW_BYTES;
         RP_TRY(rp__file_get(m->ctx, m->label, m->map, at, n, m->window));
-        m->sum.bytes = 0;               /* a piece of any length may come next */
+        m->sum.bytes = 0;               /* the checksum accepts a partial block only last; the next piece may have any length */
         rp__checksum_add(&m->sum, m->window, n);
     }
     return RP_OK;

@@ -1,4 +1,4 @@
-/* base/folder.c -- names and folders: made, synced, replaced whole, removed, tidied up, locked. See file.h for what is promised. */
+/* base/folder.c -- names and folders: created, synced, replaced atomically, removed, tidied up, locked. file.h has the contract. */
 #include "base/file_internal.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ char *rp__path_join(rp_ctx *ctx, const char *folder, const char *name)
     return path;
 }
 
-/* A name that is not on the disk takes all below it with it when the power fails. */
+/* If a folder's name is not on the disk when the power fails, everything below it is lost. */
 static rp_status make_dir(rp_ctx *ctx, const char *path)
 {
     if (mkdir(path, 0777) == 0) return rp__dir_sync_of(ctx, path);
@@ -108,9 +108,9 @@ rp_status rp__file_tidy(rp_ctx *ctx, const char *folder, const char *name)
     return status;
 }
 
-/* ---- folders replaced whole ---- */
+/* ---- folders replaced atomically ---- */
 
-/* A file system that cannot sync a folder (EINVAL) has nothing to sync. */
+/* If a file system cannot sync a folder (EINVAL), nothing needs to be synced. */
 rp_status rp__dir_sync(rp_ctx *ctx, const char *path)
 {
     int fd      = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -122,7 +122,7 @@ rp_status rp__dir_sync(rp_ctx *ctx, const char *path)
     return failed ? rp__io_fail(ctx, "write the folder", path) : RP_OK;
 }
 
-/* Without memory of its own: a name that was given is not taken back because the folder's has no room. */
+/* Allocates no memory: a rename that succeeded must not be reported as failed because memory for the folder's name is missing. */
 rp_status rp__dir_sync_of(rp_ctx *ctx, const char *path)
 {
     char folder[PATH_MAX] = ".";
@@ -136,7 +136,7 @@ rp_status rp__dir_sync_of(rp_ctx *ctx, const char *path)
     return rp__dir_sync(ctx, folder);
 }
 
-/* Where the name is taken by a folder that is not empty the two change places. */
+/* If `name` is a folder that is not empty, the two exchange their names. */
 static rp_status give_name(rp_ctx *ctx, const char *aside, const char *name)
 {
     if (rename(aside, name) == 0) return RP_OK;
@@ -158,11 +158,11 @@ rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status)
     char why[RP_ERROR_CHARS];
 
     memcpy(why, ctx->error, sizeof why);
-    rp__remove_tree(ctx, aside);        /* its own failure is not the story */
+    rp__remove_tree(ctx, aside);        /* its own failure is ignored: the first error matters */
     return rp_fail(ctx, status, "%s", why);
 }
 
-/* ---- folders of one process ---- */
+/* ---- locked folders ---- */
 
 static int open_lock_file(rp_ctx *ctx, const char *folder)
 {

@@ -1,4 +1,4 @@
-/* base/host.c -- bookkeeping memory with fault injection, the clock and the floating-point mode. */
+/* base/host.c -- bookkeeping memory with fault injection, the clocks, the floating-point mode. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static double seconds_of(clockid_t clock)
 double rp__seconds(void) { return seconds_of(CLOCK_MONOTONIC); }
 double rp__cpu_seconds(void) { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
-/* Denormals cost 5x in AdamW over decayed moments; AMX flushes them anyway. FTZ is bit 15, DAZ bit 6. */
+/* Denormals make AdamW over decayed moments 5x slower, and AMX flushes them anyway. FTZ is bit 15, DAZ bit 6. */
 unsigned rp__fp_enter(void)
 {
 #if defined(__x86_64__)

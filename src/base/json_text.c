@@ -1,4 +1,4 @@
-/* base/json_text.c -- see json_text.h. */
+/* base/json_text.c -- wrappers of jansson that detect its failed allocations (see json_text.h). */
 #include "base/json_text.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 typedef struct { char *at; size_t n, room; bool lost; } growing;
 
-/* Terminated after each part. After a lost part nothing is added. */
+/* Appends a part and a terminating zero. After a failed part nothing more is appended. */
 static int json_text_add(const char *part, size_t bytes, void *user)
 {
     growing *g = user;
@@ -40,10 +40,10 @@ char *rp__json_text(const json_t *value, size_t flags)
 
 /* ---- reading and copying ---- */
 
-static json_malloc_t before;                /* who allocates for jansson … */
-static json_free_t release;                 /* … and frees */
+static json_malloc_t before;                /* jansson's functions to allocate … */
+static json_free_t release;                 /* … and to free, as they were before */
 static _Thread_local bool ran_out;
-static _Thread_local void *spare;           /* serves the first allocation that fails while a text is read; NULL: none */
+static _Thread_local void *spare;           /* used for the first allocation that fails while a text is read; NULL: none */
 static _Thread_local size_t spare_bytes;
 
 static void *watched(size_t bytes)
@@ -59,7 +59,7 @@ static void *watched(size_t bytes)
     return p;
 }
 
-/* An allocator that the program has set stays in use, because it must free its own memory. */
+/* If the program set its own allocator, that one stays in use, because it must free its own memory. */
 static void watch(void)
 {
     json_get_alloc_funcs(&before, &release);
@@ -74,7 +74,7 @@ static void begin_watch(void)
     ran_out = false;
 }
 
-/* The value, or NULL where a part of it may be missing. */
+/* Returns the value, or NULL if an allocation failed, because a part may be missing. */
 static json_t *if_whole(json_t *value)
 {
     if (!ran_out) return value;
@@ -84,7 +84,7 @@ static json_t *if_whole(json_t *value)
 
 typedef struct { const char *at; size_t left; } source;
 
-/* A few bytes at a time, and none after a failed allocation. The token that jansson reads grows by at least 16 bytes, so at most once in a piece. */
+/* Passes a few bytes at a time, and none after a failed allocation. jansson's token grows by at least 16 bytes, so at most once per piece. */
 static size_t next_piece(void *to, size_t room, void *user)
 {
     source *s    = user;
@@ -97,8 +97,8 @@ static size_t next_piece(void *to, size_t room, void *user)
     return piece;
 }
 
-/* jansson loses a byte if a token cannot grow. If it loses the closing quote of a string, it reads and writes past the ends of its buffers. So the spare
- * has room for the longest token, and the text ends at a failure. */
+/* jansson loses a byte if a token cannot grow. If that byte is the closing quote of a string, jansson reads and writes beyond its buffers. So the
+ * spare block has room for the longest token, and the text ends at the failure. */
 static json_t *read_guarded(const char *text, size_t bytes, size_t flags, json_error_t *error)
 {
     source s = { text, bytes };

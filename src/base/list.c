@@ -1,4 +1,4 @@
-/* base/list.c -- the one place where lists grow. Pointers and rooms are copied as bytes: their types are their owners'. */
+/* base/list.c -- the only code that grows lists. Pointers and rooms are copied as bytes, because their types belong to the owner. */
 #include "base/list.h"
 
 #include <limits.h>

@@ -1,20 +1,20 @@
-/* base/list.h -- a list that grows: entries, how many there are, and how many there is room for, as three variables of its owner.
+/* base/list.h -- a growing list: its entries, their number, and the number that fits, as three variables of the owner.
  *
  *     RP_TRY(RP_GROW(ctx, s->at, s->room, s->n + 1));
  *     s->at[s->n++] = entry;
  *
- * `room` is an int or an int64_t. New room is zero. Fault injection reaches every growth. errors RP_ERR_MEMORY, also where sizes would
- * overflow; then entries and room are as before. Free the entries with rp__release.
+ * `room` is an int or an int64_t. New room is zeroed. Fault injection reaches every growth. errors RP_ERR_MEMORY, also if sizes would
+ * overflow; then entries and room are unchanged. Free the entries with rp__release.
  */
 #ifndef RP_LIST_H
 #define RP_LIST_H
 
 #include "base/base.h"
 
-/* Room for at least n entries; where there is less, for twice as many as before, so that n appends copy O(n) entries. */
+/* Makes room for at least n entries. If it must grow, it at least doubles, so that n appends copy O(n) entries. */
 #define RP_GROW(ctx, at, room, n) \
     ((n) <= (room) ? RP_OK : rp__list_grow((ctx), &(at), (int64_t)sizeof *(at), &(room), RP_ROOM_BYTES(room), (n)))
-/* Room for n entries and no more, n > room: for lists whose length is known. */
+/* Makes room for exactly n entries, n > room: for lists whose length is known. */
 #define RP_RESIZE(ctx, at, room, n) rp__list_resize((ctx), &(at), (int64_t)sizeof *(at), &(room), RP_ROOM_BYTES(room), (n))
 #define RP_ROOM_BYTES(room) _Generic((room), int: sizeof(int), int64_t: sizeof(int64_t))
 

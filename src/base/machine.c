@@ -1,5 +1,5 @@
-/* base/machine.c -- how much memory this process may still take: the least of what the machine has, its control group allows, and
- * limits on the process leave. */
+/* base/machine.c -- how much memory this process may still allocate: the smallest of the machine's available memory, the unused allowance of its
+ * control groups, and its resource limits. */
 #include "base/base.h"
 #include "base/machine.h"
 
@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The first number in a file; `otherwise` where there is no such file, or "max" in it. */
+/* The first number in a file; `otherwise` if the file is absent or contains "max". */
 static int64_t number_in(const char *path, int64_t otherwise)
 {
     FILE *f       = fopen(path, "re");
@@ -35,7 +35,7 @@ static void less(int64_t *bytes, int64_t other)
     if (other < *bytes) *bytes = other > 0 ? other : 0;
 }
 
-/* A group's limit holds for all below it: the path is walked up to the root. */
+/* A group's limit applies to all groups below it, so the loop goes up to the root. */
 static void less_by_groups(const char *root, const char *path, const char *most, const char *used, int64_t *bytes)
 {
     char at[RP_MACHINE_PATH_CHARS], file[RP_MACHINE_PATH_CHARS + 64];
@@ -75,7 +75,7 @@ static void less_by_control_groups(const char *list, const char *root, int64_t *
     if (f) fclose(f);
 }
 
-/* A line of /proc/self/status, in bytes; 0 where the system does not tell. */
+/* The value of a line of /proc/self/status, in bytes; 0 if the system does not report it. */
 static int64_t of_process(const char *key)
 {
     FILE *f     = fopen("/proc/self/status", "re");
@@ -89,7 +89,7 @@ static int64_t of_process(const char *key)
     return kib * 1024;
 }
 
-/* Limits of addresses count what is mapped, whether it is used or not. */
+/* Limits on addresses count mapped bytes, used or not. */
 static void less_by_limit(const struct rlimit *l, const char *used, int64_t not_counted, int64_t *bytes)
 {
     if (l->rlim_cur != RLIM_INFINITY && l->rlim_cur < INT64_MAX) less(bytes, (int64_t)l->rlim_cur - of_process(used) + not_counted);

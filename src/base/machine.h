@@ -1,4 +1,4 @@
-/* base/machine.h -- what the machine leaves to this process. */
+/* base/machine.h -- how much memory the machine has available for this process. */
 #ifndef RP_MACHINE_H
 #define RP_MACHINE_H
 
@@ -6,19 +6,19 @@
 
 enum { RP_MACHINE_PATH_CHARS = 4096 };
 
-/* Bytes this process may still take: the least of MemAvailable, what its control groups (version 2 or 1, every group above it) allow
- * beyond what they use, and its own limits. It changes from moment to moment: ask once. */
+/* Bytes this process may still allocate: the smallest of MemAvailable, the unused allowance of its control group and of each group above it
+ * (version 1 or 2), and its resource limits. The result changes all the time: call it once. */
 int64_t rp__machine_memory(void);
-/* The same with the list of groups and their root elsewhere, for tests. */
+/* The same with another file of groups and another root of the group files, for tests. */
 int64_t rp__machine_memory_in(const char *groups, const char *root);
-/* Bytes the whole process may take, with what it has taken: the same limits, of which address space bounds it by what is mapped. Of that,
- * `pool` is for the arena, and `later` is still to be mapped beside it. */
+/* Total bytes the process may use under the same limits, including its present use. Limits on data and on addresses count mapped bytes: `pool`
+ * bytes of the mapping are the arena's own and are added back; `later` bytes are still to be mapped besides it and are subtracted. */
 int64_t rp__machine_process(int64_t pool, int64_t later);
-/* Resident bytes of this process; 0 where the system does not tell. */
+/* Resident bytes of this process; 0 if the system does not report them. */
 int64_t rp__machine_resident(void);
-/* Bytes of addresses that it has mapped. */
+/* Bytes of addresses that this process has mapped. */
 int64_t rp__machine_mapped(void);
-/* Addresses that the stacks of so many threads take. */
+/* Bytes of addresses that the stacks of so many threads take. */
 int64_t rp__machine_stacks(int threads);
 
 #endif

@@ -1,4 +1,4 @@
-/* base/median.c -- sort, and count coins. */
+/* base/median.c -- sorts, and sums binomial probabilities. */
 #include "base/median.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* P(B = k) for n coins; logarithms, since 2^-n is no double for long. */
+/* P(B = k) for n coins. It uses logarithms, because 2^-n underflows a double. */
 static double coins(int n, int k) { return exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2)); }
 
 rp_median rp__median(double *x, int n)

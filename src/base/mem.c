@@ -1,4 +1,4 @@
-/* base/mem.c -- the ledger of base/mem.h, and memory behind its pool. */
+/* base/mem.c -- the ledger of base/mem.h, and the memory behind its pool. */
 #include "base/base.h"
 #include "base/pool.h"
 
@@ -11,7 +11,7 @@
 #endif
 
 enum { POISON_BYTE = 0xff };        /* a NaN in every float format */
-enum { LEAST_BYTES = 1 << 21 };     /* of a pool that has yielded its addresses */
+enum { LEAST_BYTES = 1 << 21 };     /* size of a pool after rp__mem_yield */
 
 struct rp_mem_space {
     const rp_memory *memory;
@@ -22,7 +22,7 @@ struct rp_mem_space {
     rp_pool pool;                   /* its top is reserved_bytes */
     int n_live;
     rp_mem ledger;
-    const rp_mem_place *place;      /* of the takes to come; n_place of them */
+    const rp_mem_place *place;      /* of the next n_place allocations */
     int n_place;
     rp_mem_pressure pressure;
     void *pressure_user;
@@ -60,7 +60,7 @@ void rp__mem_space_free(rp_mem_space *s)
     rp__release(s);
 }
 
-/* ---- who may reach it ---- */
+/* ---- access ---- */
 
 static void set_open(rp_ctx *ctx, bool open)
 {
@@ -85,7 +85,7 @@ void rp__mem_leave(rp_ctx *ctx)
 
 bool rp__mem_on_host(const rp_mem_space *s) { return s->memory->on_host; }
 
-/* NULL: memory of the host that no space has. */
+/* The space that contains `at`; NULL: other host memory. */
 static rp_mem_space *space_of(const rp_ctx *ctx, const void *at)
 {
     for (int i = 0; i < ctx->n_devices; i++) {
@@ -121,11 +121,11 @@ void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
 /* ---- a block's memory ---- */
 
 #ifdef RP_ASAN
-/* Under AddressSanitizer each block lies on the heap by itself, between red zones, so an access past either end is seen to the byte, also where
- * two blocks touch. Offsets stay the pool's; the pool's memory has each block's address at its offset. */
+/* Under AddressSanitizer each block is a separate heap allocation between red zones, so an access beyond either end is detected to the byte, even
+ * where two blocks touch. Offsets are the pool's. The pool's memory stores each block's address at the block's offset. */
 static uint8_t **address_of(const rp_mem_space *s, int64_t offset) { return (uint8_t **)(s->base + offset); }
 
-/* The ledger counts it; nothing but the pool's memory, which no search for leaks reads, may lead to it. */
+/* LeakSanitizer does not search the pool's memory, which may hold the only pointer to the block. The ledger counts the block instead. */
 static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
     void *p = NULL;
@@ -155,7 +155,7 @@ static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t
 
 static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes) { (void)s, (void)offset, (void)bytes; }
 
-/* A block of no bytes may lie anywhere. */
+/* A block of no bytes has no heap allocation: it gets the address in the pool. */
 void *rp__mem_at(const rp_mem_space *s, int64_t offset)
 {
     if (!s->base) return NULL;
@@ -173,7 +173,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 #endif
 }
 
-/* Between the end of a block and that of its last line nobody has written. */
+/* Checks that nothing wrote between the end of a block and its rounded end. */
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
@@ -210,7 +210,7 @@ static void mem_note(rp_mem_space *s, rp_mem_event event)
     if (s->observer) s->observer(s->observer_user, &event);
 }
 
-/* The pool was larger than `top`: what is new is in no block. */
+/* Updates the ledger after the pool grew from `top`. The new bytes belong to no block. */
 static void note_top(rp_mem_space *s, int64_t top)
 {
     s->ledger.reserved_bytes = s->pool.top;
@@ -225,7 +225,7 @@ static int64_t find_place(rp_mem_space *s, int64_t need)
     return place;
 }
 
-/* Where other blocks were given back than in the planned step, RP_POOL_IN_USE. */
+/* RP_POOL_IN_USE if the step has not released the same blocks as the planned one. */
 static int64_t take_place(rp_mem_space *s, int64_t need)
 {
     int64_t top = s->pool.top, place = rp__pool_take_at(&s->pool, s->place->offset, need);
@@ -268,38 +268,38 @@ static void count(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t rounde
     if (l->live_alloc_bytes > l->peak_alloc_bytes) l->peak_alloc_bytes = l->live_alloc_bytes;
 }
 
-static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, const char *what, int64_t droppable)
+static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, const char *label, int64_t droppable)
 {
     char need[RP_SIZE_CHARS], live[RP_SIZE_CHARS], limit[RP_SIZE_CHARS], more[RP_SIZE_CHARS], could[128] = "";
 
     if (s->pressure)
-        snprintf(could, sizeof could, "; %s could be dropped%s", rp__size_text(more, droppable), droppable ? ", but not in one place" : "");
-    return rp_fail(ctx, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s%s", what, rp__size_text(need, bytes),
+        snprintf(could, sizeof could, "; %s could be dropped%s", rp__size_text(more, droppable), droppable ? ", but not as one contiguous range" : "");
+    return rp_fail(ctx, RP_ERR_MEMORY, "%s needs %s; %s are live and the memory limit is %s%s", label, rp__size_text(need, bytes),
                    rp__size_text(live, s->ledger.live_bytes),
                    rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes), could);
 }
 
-rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t bytes, const char *what, int64_t *offset)
+rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t bytes, const char *label, int64_t *offset)
 {
     char need[RP_SIZE_CHARS];
 
     RP_BUG_IF(bytes < 0);
     if (rp__fault_fires(ctx))
-        return rp_fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", what, rp__size_text(need, bytes));
-    RP_CHECK(ctx, bytes < INT64_MAX / 2, RP_ERR_MEMORY, "%s needs %s: more than any machine has", what,
+        return rp_fail(ctx, RP_ERR_MEMORY, "%s needs %s: refused by fault injection", label, rp__size_text(need, bytes));
+    RP_CHECK(ctx, bytes < INT64_MAX / 2, RP_ERR_MEMORY, "%s needs %s: more than any machine has", label,
              rp__size_text(need, bytes));
     if (!rp__pool_prepare(ctx, &s->pool, s->n_live)) return RP_ERR_MEMORY;
-    RP_CHECK(ctx, !s->n_place || s->place->bytes == bytes, RP_ERR_STATE, "%s needs %s where the planned step takes %" PRId64, what,
+    RP_CHECK(ctx, !s->n_place || s->place->bytes == bytes, RP_ERR_STATE, "%s needs %s, but the planned step takes %" PRId64, label,
              rp__size_text(need, bytes), s->place->bytes);
     int64_t rounded = rounded_up(s, bytes), droppable = 0;
     int64_t place   = s->n_place ? take_place(s, rounded) : place_under_pressure(s, rounded, &droppable);
-    RP_CHECK(ctx, place != RP_POOL_IN_USE, RP_ERR_STATE, "%s needs %s where something else of the step is: it is not the planned one", what,
+    RP_CHECK(ctx, place != RP_POOL_IN_USE, RP_ERR_STATE, "%s needs %s at an offset that is in use: the step differs from the planned one", label,
              rp__size_text(need, bytes));
-    if (place < 0) return no_place(ctx, s, bytes, what, droppable);
+    if (place < 0) return no_place(ctx, s, bytes, label, droppable);
     s->n_live++;
     block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
-    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = what });
+    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = label });
     *offset = place;
     return RP_OK;
 }

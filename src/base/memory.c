@@ -1,4 +1,4 @@
-/* base/memory.c -- the two memories of base/device.h: the host's, and the same one sealed. */
+/* base/memory.c -- the memory functions of base/device.h: the host's, and host memory with sealed access for tests. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,7 +11,7 @@ enum { HUGE_PAGE = 1 << 21 };
 
 static int64_t huge_pages(int64_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; }
 
-/* n bytes from a multiple of `align`, a power of two. */
+/* Maps n bytes at a multiple of `align`, a power of two. */
 static uint8_t *map_aligned(int64_t n, size_t align)
 {
     uint8_t *p = mmap(NULL, (size_t)n + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -23,8 +23,8 @@ static uint8_t *map_aligned(int64_t n, size_t align)
     return p + before;
 }
 
-/* Address space is not memory: without a limit ask for far more than the machine has. Halve where that is forbidden. A mapping that begins within
- * a huge page gets small pages where huge ones are cut. */
+/* Address space is not memory: without a limit, reserves far more than the machine has, and halves the size until the system allows it. The mapping
+ * starts at a huge page, because a mapping that starts inside one gets small pages. */
 static uint8_t *host_reserve(int64_t limit, int64_t *bytes)
 {
     int64_t most = INT64_C(1) << 42, wanted = limit && limit < most ? huge_pages(limit) : most;
@@ -42,10 +42,10 @@ static uint8_t *host_reserve(int64_t limit, int64_t *bytes)
 
 static void host_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)bytes); }
 
-/* Each page gets its memory, on the thread's side of the machine, and keeps its contents. A refusal is none: the page comes when it is used. */
+/* Puts memory behind each page, near the thread that runs this, and keeps its contents. A refusal is ignored: the page then comes on first use. */
 static void populate_range(const void *base, int64_t from, int64_t to)
 {
-#if defined(MADV_POPULATE_WRITE) && !defined(RP_ASAN)       /* there the pool's memory holds no blocks */
+#if defined(MADV_POPULATE_WRITE) && !defined(RP_ASAN)       /* under ASan blocks are not in the pool's memory */
     madvise((uint8_t *)base + from, (size_t)(to - from), MADV_POPULATE_WRITE);
 #else
     (void)base, (void)from, (void)to;
@@ -72,23 +72,23 @@ const rp_memory rp__memory_host = { .on_host = true,
 
 /* ---- sealed ----
  *
- *   base          the same pages, for ops        sealed: nothing, and no access
+ *   base          the same pages, for ops        sealed: no pages, no access
  *   + SECOND      the same pages, for copies     always open
- *   + 2 SECOND    nothing                        sealed: the page tables of the first, which nobody knows the addresses of
+ *   + 2 SECOND    no pages                       sealed: the page tables of the first range, at addresses that no caller has
  *
- * To change the access of each page takes milliseconds. To move whole page tables takes microseconds, if they begin at a multiple of TABLES. */
+ * Changing the access of each page takes milliseconds. Moving whole page tables takes microseconds, if they begin at a multiple of TABLES. */
 
 #ifndef RP_ASAN
-enum { SECOND_BITS = 34, TABLES = 1 << 30 };          /* 16 GiB: ThreadSanitizer leaves a program few addresses */
+enum { SECOND_BITS = 34, TABLES = 1 << 30 };          /* SECOND: 16 GiB, because ThreadSanitizer leaves a program few addresses */
 #define SECOND (INT64_C(1) << SECOND_BITS)
 
-/* Libraries of MPI stand in the place of mremap, and lose where to. */
+/* A direct system call, because some MPI libraries replace mremap and lose its last argument. */
 static bool move_tables(uint8_t *from, int64_t old_bytes, int64_t bytes, int flag, uint8_t *to)
 {
     return syscall(SYS_mremap, from, old_bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | flag, to) != -1;
 }
 
-/* A kernel that moves no page tables changes pages. */
+/* If the kernel cannot move page tables, changes the access of the pages instead. */
 static void seal(uint8_t *base, int64_t bytes, bool sealed)
 {
     uint8_t *hidden = base + 2 * SECOND, *from = sealed ? base : hidden, *to = sealed ? hidden : base;
@@ -97,7 +97,7 @@ static void seal(uint8_t *base, int64_t bytes, bool sealed)
     if (sealed || !moved) mprotect(base, (size_t)bytes, sealed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
-/* No file has these pages: a limit on the size of files, which some tests set, does not count them. */
+/* Maps the same anonymous pages at two addresses. They belong to no file, so a limit on file sizes, which some tests set, does not count them. */
 static bool map_twice(uint8_t *p, int64_t n)
 {
     const int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
@@ -122,7 +122,7 @@ static void sealed_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)
 #define SEALED(at) \
     { .align = at, .copies_at = SECOND, .reserve = sealed_reserve, .release = sealed_release, .commit = host_commit, .copy = host_copy, \
       .fill = host_fill, .sync = host_sync, .seal = seal }
-#else               /* blocks lie on the heap, each by itself */
+#else               /* each block is a separate heap allocation */
 #define SEALED(at) \
     { .align = at, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy, .fill = host_fill, .sync = host_sync }
 #endif

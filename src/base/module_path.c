@@ -1,4 +1,4 @@
-/* base/module_path.c -- what a glob says of a path, and the layer number in one. */
+/* base/module_path.c -- matches a path with a glob; finds the layer number in a path. */
 #include "base/module_path.h"
 
 #include "base/base.h"

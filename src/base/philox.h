@@ -1,10 +1,10 @@
 /* base/philox.h -- Philox4x32-10, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy
  * as 1, 2, 3" (SC 2011), figures 2-4.
  *
- * A number is a function of (seed, module path and call, step, sample, element) and of nothing else:
+ * A random number depends only on (seed, module path and call, step, sample, element):
  *   key      = 64-bit hash of seed, module path and the index of the random call under that path
- *   counter  = (element / 4, sample, step)   ; element % 4 picks the word
- * so a replay, another split of the batch, another order of layers or more ranks draw the same masks.
+ *   counter  = (element / 4, sample, step)   ; element % 4 selects the word
+ * So a replay, a different split of the batch, a different order of layers and more ranks all draw the same masks.
  */
 #ifndef RP_PHILOX_H
 #define RP_PHILOX_H
@@ -43,7 +43,7 @@ static inline rp_philox rp__stream_block(const rp_stream *s, int64_t row, int64_
 /* Uniform in [0, 1) with 24 bits. */
 static inline float rp__uniform(uint32_t word) { return (float)(word >> 8) * (1.0f / 16777216.0f); }
 
-/* The word of one element. */
+/* The random word of one element. */
 static inline uint32_t rp__stream_word(const rp_stream *s, int64_t row, int64_t element)
 {
     return rp__stream_block(s, row, element >> 2).word[element & 3];

@@ -1,4 +1,4 @@
-/* base/pool.c -- extents that are free, by rising offset. */
+/* base/pool.c -- the list of free extents, by rising offset. */
 #include "base/pool.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static int64_t end_of(const rp_extent *e) { return e->offset + e->bytes; }
 
 static bool last_touches_top(const rp_pool *p) { return p->n_free && end_of(&p->free[p->n_free - 1]) == p->top; }
 
-/* Where what was never used begins, with the free extent below it. */
+/* The start of the unused range at the top, including a free extent that touches it. */
 static int64_t top_hole(const rp_pool *p) { return last_touches_top(p) ? p->free[p->n_free - 1].offset : p->top; }
 
 static void insert(rp_pool *p, int i, rp_extent e)
@@ -27,7 +27,7 @@ static void remove_extent(rp_pool *p, int i)
     p->n_free--;
 }
 
-/* Between n live blocks there are n + 1 gaps at most; a take splits one, and extends the pool. */
+/* n live blocks have at most n + 1 gaps. A take may split one gap and extend the pool. */
 bool rp__pool_prepare(rp_ctx *ctx, rp_pool *p, int n)
 {
     return RP_GROW(ctx, p->free, p->room, n + 4) == RP_OK;
@@ -90,7 +90,7 @@ int64_t rp__pool_take_at(rp_pool *p, int64_t offset, int64_t bytes)
 
 /* ---- give ---- */
 
-/* Two neighbours that touch become one. */
+/* Merges extent i with the next one if they touch. */
 static void pool_join(rp_pool *p, int i)
 {
     if (i < 0 || i + 1 >= p->n_free || end_of(&p->free[i]) != p->free[i + 1].offset) return;
@@ -121,7 +121,7 @@ int64_t rp__pool_slide(rp_pool *p, int64_t offset, int64_t bytes)
     return to;
 }
 
-/* ---- what is where ---- */
+/* ---- queries ---- */
 
 int rp__pool_n_holes(const rp_pool *p) { return p->n_free + !last_touches_top(p); }
 

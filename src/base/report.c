@@ -1,4 +1,4 @@
-/* base/report.c -- the list of messages: appended in the order found, sorted once, rendered one line each. */
+/* base/report.c -- the list of messages: appended in the order found, sorted once, formatted one line each. */
 #include "base/report.h"
 
 #include <limits.h>

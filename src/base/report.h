@@ -1,7 +1,7 @@
-/* base/report.h -- errors and notes gathered while something is read, so that a user sees them all at once.
+/* base/report.h -- collects errors and notes while something is read, so that a user sees them all at once.
  *
- * The library never prints: whoever reads hands in a report, and shows its lines. A message is one lower-case
- * sentence; its place is a file and a line, or what stands on the command line (line 0). */
+ * The library never prints. The caller passes a report and prints its lines. A message is one lower-case
+ * sentence. Its place is a file and a line, or text from the command line (line 0). */
 #ifndef RP_REPORT_H
 #define RP_REPORT_H
 
@@ -9,7 +9,7 @@
 
 #include "base/bump.h"
 
-typedef struct { const char *origin; int line; } rp_place;   /* origin is borrowed; a report keeps copies */
+typedef struct { const char *origin; int line; } rp_place;   /* origin is borrowed; a report copies it */
 
 typedef struct rp_report_item rp_report_item;
 struct rp_report_item {
@@ -23,7 +23,7 @@ typedef struct {
     rp_bump bump;
     rp_report_item *first, *last;
     int n_errors, n_notes;
-    bool lost;                  /* memory ran out: a message is missing */
+    bool lost;                  /* a message is missing because memory ran out */
 } rp_report;
 
 void rp__report_open(rp_report *report, rp_ctx *ctx);
@@ -32,14 +32,14 @@ void rp__report_close(rp_report *report);
 void rp__report_error(rp_report *report, rp_place place, const char *fmt, ...) RP_PRINTF(3, 4);
 void rp__report_note(rp_report *report, rp_place place, const char *fmt, ...) RP_PRINTF(3, 4);
 
-/* By line, what has no line last; messages of one line keep their order. */
+/* Sorts by line; messages without a line come last. Messages of one line keep their order. */
 void rp__report_sort(rp_report *report);
 
 /* "recipe.yaml:3: unknown key 'lrr'" into out; returns out. */
 const char *rp__report_line(const rp_report_item *item, char *out, size_t out_bytes);
 
-/* RP_OK without errors; else the first error becomes the context's sentence, with the count of the others.
- * `status` is what errors are worth; RP_ERR_MEMORY when a message was lost. */
+/* Returns RP_OK if there are no errors. Otherwise records the first error in the context, with the number of others, and returns `status`.
+ * errors `status` · RP_ERR_MEMORY a message was lost */
 rp_status rp__report_status(const rp_report *report, rp_status status);
 
 #endif

@@ -1,17 +1,17 @@
-/* base/shown.c -- which characters of an untrusted text may reach a terminal. Control characters, marks of direction, invisible line breaks and
- * bytes that are not UTF-8 may not. */
+/* base/shown.c -- decides which characters of an untrusted text may reach a terminal. Rejected are control characters, marks of direction,
+ * invisible line breaks and bytes that are not UTF-8. */
 #include "base/base.h"
 
 #include <string.h>
 
-/* Controls (C0 with DEL, C1), marks, embeddings, overrides and isolates of direction, separators of lines and paragraphs. */
+/* C0 controls with DEL, C1 controls, marks, embeddings, overrides and isolates of direction, line and paragraph separators. */
 static bool drives(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
            (c >= 0x2066 && c <= 0x206f) || (c >= 0xfff9 && c <= 0xfffb);
 }
 
-/* Of the character that begins so, 0: none does. *low: what its second byte is at least; *high: at most. */
+/* The length of the character with this first byte; 0: no character begins with it. Sets the range *low to *high of its second byte. */
 static int length_of(uint8_t first, uint8_t *low, uint8_t *high)
 {
     *low  = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

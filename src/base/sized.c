@@ -1,11 +1,11 @@
-/* base/sized.c -- see sized.h. */
+/* base/sized.c -- copies between structs of different sizes (see sized.h). */
 #include "base/sized.h"
 
 #include <string.h>
 
 #include "reprise/op.h"
 
-/* Nothing has been taken away. */
+/* No struct has become smaller. */
 _Static_assert(sizeof(rp_ctx_options) >= RP_FIRST_CTX_OPTIONS && sizeof(rp_backward_options) >= RP_FIRST_BACKWARD_OPTIONS &&
                sizeof(rp_checkpoint_options) >= RP_FIRST_CHECKPOINT_OPTIONS && sizeof(rp_offload_options) >= RP_FIRST_OFFLOAD_OPTIONS &&
                sizeof(rp_model_options) >= RP_FIRST_MODEL_OPTIONS && sizeof(rp_mem) == RP_FIRST_MEM && sizeof(rp_step_facts) >= RP_FIRST_STEP_FACTS &&

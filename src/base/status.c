@@ -22,7 +22,7 @@ int rp_status_exit_code(rp_status status)
     return (unsigned)status < RP_STATUS_COUNT ? status_table[status].exit_code : 1;
 }
 
-/* Names come from files, and texts from other ranks: what they hold starts no line and drives no terminal. */
+/* Arguments may contain names from files and texts from other ranks. They must not start a new line or control the terminal. */
 static void write_line(char *out, size_t room, const char *fmt, va_list args)
 {
     vsnprintf(out, room, fmt, args);
@@ -43,9 +43,9 @@ rp_status rp_fail(rp_ctx *ctx, rp_status status, const char *format, ...)
     return status;
 }
 
-rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *what)
+rp_status rp__same_ctx(rp_ctx *ctx, const rp_ctx *other, const char *call, const char *name)
 {
-    RP_CHECK(ctx, !other || other == ctx, RP_ERR_ARG, "%s: the %s is of another context", call, what);
+    RP_CHECK(ctx, !other || other == ctx, RP_ERR_ARG, "%s: the %s is of another context", call, name);
     return RP_OK;
 }
 

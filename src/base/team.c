@@ -1,8 +1,8 @@
-/* base/team.c -- one round at a time; its state is one word, so that entering and closing exclude each other.
+/* base/team.c -- runs one round of parts at a time. The state of a round is one atomic word, so entering and closing exclude each other.
  *
  *   word    [ round : 32 | open : 1 | inside : 31 ]        entering adds 1 if the round is still open
  *
- *   share of thread t   [ next … end )       of the parts; whoever adds 1 to next has taken that part
+ *   share of thread t   [ next … end )       of the parts; the thread that adds 1 to next has taken that part
  */
 #include "base/team.h"
 
@@ -13,8 +13,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* Kernels of a step follow each other within microseconds, and waking a core that sleeps can take hundreds of them. So who waits spins a
- * little, then keeps offering its core to whoever else wants it, and sleeps when nothing came for long. */
+/* Kernels of a step follow each other within microseconds, but waking a sleeping core can take hundreds of them. So a waiting thread first spins,
+ * then yields its core repeatedly, and sleeps only after awake_seconds without a new round. */
 enum { SPINS = 400 };
 static const double awake_seconds = 5e-3;
 
@@ -27,12 +27,12 @@ typedef struct {
 } share;
 
 static struct {
-    pthread_mutex_t busy, lock;         /* held by who runs a round; held while falling asleep */
+    pthread_mutex_t busy, lock;         /* busy: held during a round; lock: held while falling asleep */
     pthread_cond_t wake;
     _Atomic uint64_t word;
     _Atomic int asleep;
     int started;                        /* threads besides the caller's */
-    rp_team_work *work;                 /* of the round: written while it is closed and nobody is inside */
+    rp_team_work *work;                 /* of the current round; written only while the round is closed and no thread is inside */
     void *arg;
     int threads;
     share shares[RP_TEAM_MOST];
@@ -54,7 +54,7 @@ static void take_parts(share *s, int thread)
     }
 }
 
-/* Its own share first, then what is left of the others', the next one's first. */
+/* Takes parts of its own share first, then parts that are left in the shares of the next threads, in order. */
 static void take_part(int thread)
 {
     for (int i = 0; i < team.threads; i++) take_parts(&team.shares[(thread + i) % team.threads], thread);
@@ -62,7 +62,7 @@ static void take_part(int thread)
 
 static bool is_new(uint64_t word, uint32_t seen) { return (word & OPEN) && (uint32_t)(word >> 32) != seen; }
 
-/* True once it yields. */
+/* Spins or yields once. True: it yielded. */
 static bool wait_a_little(int *spins)
 {
     if (*spins == SPINS) return sched_yield(), true;
@@ -108,7 +108,7 @@ static void *member(void *number)
     return NULL;
 }
 
-/* In a child of fork only the caller's thread lives. */
+/* In a child of fork only the caller's thread exists. */
 static void forget(void)
 {
     pthread_mutex_init(&team.busy, NULL);
@@ -121,7 +121,7 @@ static void forget(void)
 
 static void watch_fork(void) { pthread_atfork(NULL, NULL, forget); }
 
-/* Signals are the program's: its own threads take them. */
+/* Blocks all signals in the new threads, so that the program's own threads receive them. */
 static void start(int threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -159,7 +159,7 @@ static void open_round(void)
     pthread_mutex_unlock(&team.lock);
 }
 
-/* All parts are taken: who is inside finishes its own, who is not stays out. */
+/* All parts are taken. Threads inside finish their parts; the others cannot enter any more. */
 static void close_round(void)
 {
     int spins = 0;

@@ -1,4 +1,4 @@
-/* base/text.c -- globs, sizes, numbers, near names, hashes. No locale: numbers are read and written as in C. */
+/* base/text.c -- globs, sizes, numbers, similar names, hashes. Numbers are read and written as in the C locale. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -137,7 +137,7 @@ const char *rp__hint(const char *name, const char *const *list, char out[RP_HINT
     const char *near = NULL;
 
     for (int i = 0; list[i] && !near && strlen(name) > 2; i++)
-        if (!strncmp(name, list[i], strlen(name))) near = list[i];       /* cut short */
+        if (!strncmp(name, list[i], strlen(name))) near = list[i];       /* `name` is a beginning of it */
     if (!near) near = rp__nearest(name, list);
     if (near) snprintf(out, RP_HINT_CHARS, " (did you mean '%s'?)", near);
     else out[0] = 0;

@@ -1,10 +1,10 @@
-/* base/watch.h -- what a context spends its time on, told to whoever watches it.
+/* base/watch.h -- reports to a watcher how a context spends its time.
  *
- *   began ── one thing is done: a pass of an op, an update, a batch read ── ended ─▶ told(span)
+ *   began ── one activity: a pass of an op, an update, a batch read ── ended ─▶ told(span)
  *
- * Spans of one context never cross: one lies behind another or inside it, and only RP_DOING_PART has others inside. They are told when they
- * end, so a part after what is in it. Where nobody watches it costs a test of one pointer. The watcher must not fail, take memory of
- * the context or run anything on it.
+ * Spans of one context never overlap partly: one follows another or lies inside it. Only RP_DOING_PART contains others. Spans are reported when
+ * they end, so a part is reported after the spans inside it. Without a watcher the cost is a test of one pointer. The watcher must not fail, take
+ * memory of the context or run anything on it.
  */
 #ifndef RP_WATCH_H
 #define RP_WATCH_H
@@ -14,19 +14,19 @@
 typedef enum {
     RP_DOING_PART,              /* of a step: forward, backward, update */
     RP_DOING_FORWARD, RP_DOING_REPLAY, RP_DOING_BACKWARD,     /* an op's code */
-    RP_DOING_GRADIENT,          /* gradients of several readers put together */
-    RP_DOING_UPDATE,            /* of one parameter; or its gradient is measured, for clipping */
-    RP_DOING_OFFLOAD,           /* a slot goes away, comes back, is waited for */
+    RP_DOING_GRADIENT,          /* sums the gradients of several readers */
+    RP_DOING_UPDATE,            /* of one parameter, or the norm of its gradient for clipping */
+    RP_DOING_OFFLOAD,           /* a slot is written, read back or waited for */
     RP_DOING_DATA,              /* a batch is read */
     RP_DOINGS
 } rp_doing;
 
 typedef struct {
     rp_doing doing;
-    const char *name;           /* the op, or what is done; lives as long as the context */
-    const char *path;           /* of the parameter; NULL: that of the running call, if one runs */
+    const char *name;           /* the op or the activity; lives as long as the context */
+    const char *path;           /* of the parameter; NULL: the path of the running call, if one runs */
     const void *call;           /* rp_op_meta of an op's pass; else NULL */
-    int64_t bytes;              /* read and written, where no call says that */
+    int64_t bytes;              /* read and written, if `call` does not give that */
     double began, ended;        /* rp__seconds */
 } rp_span;
 

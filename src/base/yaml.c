@@ -1,5 +1,5 @@
-/* base/yaml.c -- libyaml's events into a tree. One function a shape of value; the walk stops at depth 64 before
- * libyaml's own nesting costs anything, and duplicate keys, which libyaml lets pass, are refused here. */
+/* base/yaml.c -- turns libyaml's events into a tree, with one function per kind of node. The walk stops at depth 64, before libyaml's own
+ * nesting becomes expensive. It rejects duplicate keys, which libyaml accepts. */
 #include "base/yaml.h"
 
 #include <yaml.h>
@@ -8,7 +8,7 @@ typedef struct anchor anchor;
 struct anchor {
     const char *name;
     const rp_yaml_node *node;
-    int height;                 /* levels of the tree it names */
+    int height;                 /* levels of the tree it refers to */
     anchor *older;
 };
 
@@ -25,7 +25,7 @@ typedef struct {
 
 static rp_place here(const walk *w) { return (rp_place){ w->origin, (int)w->event.start_mark.line + 1 }; }
 
-/* What people forget to quote, told by the line that could not be read. */
+/* A hint for a line that could not be parsed, from the characters that people often forget to quote. */
 static const char *hint(const walk *w, int line)
 {
     const char *p = w->source, *end = w->source + w->source_bytes;
@@ -43,7 +43,7 @@ static const char *hint(const walk *w, int line)
     return "";
 }
 
-/* libyaml gives bytes it cannot decode an offset, not a line. */
+/* For bytes that it cannot decode, libyaml reports an offset instead of a line. */
 static int line_at(const walk *w, size_t offset)
 {
     int line = 1;
@@ -72,9 +72,9 @@ static rp_status next_event(walk *w)
     return w->has_event ? RP_OK : syntax_error(w);
 }
 
-static rp_status yaml_refuse(walk *w, rp_place place, const char *what)
+static rp_status yaml_refuse(walk *w, rp_place place, const char *problem)
 {
-    rp__report_error(w->report, place, "%s", what);
+    rp__report_error(w->report, place, "%s", problem);
     return RP_ERR_CONFIG;
 }
 
@@ -125,7 +125,7 @@ static rp_status read_alias(walk *w, int depth, rp_yaml_node **out)
     return w->doc->n_nodes >= RP_YAML_MAX_NODES ? yaml_refuse(w, here(w), "more values than a recipe may hold") : RP_ERR_MEMORY;
 }
 
-/* Types come from the schema; a tag may only repeat what the core schema could say, and !!str says "text". */
+/* Types come from the schema. A tag must be one of the core schema; only !!str has an effect: it makes the scalar text. */
 static rp_status check_tag(walk *w, const char *tag, bool *is_text)
 {
     static const char *const core[] = { "str", "int", "float", "bool", "null", "map", "seq" };
@@ -176,7 +176,7 @@ static rp_status read_list(walk *w, int depth, rp_yaml_node **out)
     return RP_OK;
 }
 
-/* The keys of `from` that `map` does not have itself (YAML 1.1's merge type). */
+/* Appends the keys of `from` that `map` does not have itself (merge type of YAML 1.1). */
 static rp_status merge_map(walk *w, rp_yaml_node *map, const rp_yaml_node *from)
 {
     if (from->kind == RP_YAML_LIST) {
@@ -245,7 +245,7 @@ static rp_status read_node(walk *w, int depth, rp_yaml_node **out)
 
 static rp_status read_document(walk *w, rp_yaml_node **out)
 {
-    RP_TRY(next_event(w));                                   /* the stream starts */
+    RP_TRY(next_event(w));                                   /* stream start */
     RP_TRY(next_event(w));
     if (w->event.type == YAML_STREAM_END_EVENT) {
         *out = rp__yaml_new(w->doc, RP_YAML_MAP, (rp_place){ w->origin, 1 });
@@ -253,9 +253,9 @@ static rp_status read_document(walk *w, rp_yaml_node **out)
     }
     RP_TRY(next_event(w));
     RP_TRY(read_node(w, 1, out));
-    RP_TRY(next_event(w));                                   /* the document ends */
+    RP_TRY(next_event(w));                                   /* document end */
     RP_TRY(next_event(w));
-    if (w->event.type != YAML_STREAM_END_EVENT) return yaml_refuse(w, here(w), "a second document begins; a recipe is one");
+    if (w->event.type != YAML_STREAM_END_EVENT) return yaml_refuse(w, here(w), "a second document begins; a recipe must be one document");
     return RP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* base/yaml_node.c -- nodes: made, found, copied, spliced; and what a plain scalar says. */
+/* base/yaml_node.c -- nodes: created, found, copied, spliced; plain scalars read as null or boolean. */
 #include "base/yaml.h"
 
 #include <strings.h>
@@ -36,7 +36,7 @@ void rp__yaml_append(rp_yaml_node *parent, rp_yaml_node *child)
     parent->n++;
 }
 
-/* Texts are shared with the original: nothing ever writes into one. */
+/* Texts are shared with the original, because no code changes a text. */
 rp_yaml_node *rp__yaml_copy(rp_yaml_doc *doc, const rp_yaml_node *node)
 {
     rp_yaml_node *copy = rp__yaml_new(doc, node->kind, node->place);

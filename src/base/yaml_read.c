@@ -1,4 +1,4 @@
-/* base/yaml_read.c -- what a scalar can be read as. */
+/* base/yaml_read.c -- scalars as integers, numbers and text. */
 #include "base/yaml_read.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ rp_place rp__yaml_key_place(const rp_yaml_node *node)
     return (rp_place){ node->place.origin, node->key_line ? node->key_line : node->place.line };
 }
 
-/* "[0.9, 1]", or that it is a list where that would be long. */
+/* "[0.9, 1]", or "a list" if that would be too long. */
 static void show_list(const rp_yaml_node *list, char out[RP_YAML_SHOWN_CHARS])
 {
     int used = snprintf(out, RP_YAML_SHOWN_CHARS, "[");

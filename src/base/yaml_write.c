@@ -1,5 +1,5 @@
-/* base/yaml_write.c -- a tree as YAML text through libyaml's emitter. A scalar that was quoted stays quoted, so that
- * "null" and "7" come back as text; a list of plain scalars stands on one line. */
+/* base/yaml_write.c -- writes a tree as YAML text through libyaml's emitter. A quoted scalar stays quoted, so that
+ * "null" and "7" are read as text again; a list of plain scalars is written on one line. */
 #include "base/yaml.h"
 
 #include <yaml.h>

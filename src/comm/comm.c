@@ -1,4 +1,4 @@
-/* comm/comm.c -- communicators: the world of a process, parts of it, and ranks that are only thought of. */
+/* comm/comm.c -- communicators: the world of a process, parts of it, and simulated ranks for rehearsals. */
 #include "comm/guard.h"
 
 #include <signal.h>
@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 enum {
-    FIRST_REQUESTS = 16,                /* under way at once without more memory */
+    FIRST_REQUESTS = 16,                /* requests that can be in flight at once without allocating more memory */
     TAKEN_TRIES    = 2000,
     TAKEN_NAP_US   = 1000,
-    ABORT_SECONDS  = 5,                 /* then the process ends without the library */
+    ABORT_SECONDS  = 5,                 /* then the process ends even if the library has not returned */
 };
 
 const rp_ctx_part rp__part_comm = { .bytes = sizeof(rp_groups) };
@@ -44,7 +44,7 @@ static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)
     return RP_OK;
 }
 
-/* What a step needs is there before the first one: a rank alone that finds no memory keeps all others waiting. */
+/* Allocates now all that a step needs. If one rank alone ran out of memory later, all others would wait for it. */
 static rp_status furnish(rp_ctx *ctx, rp_comm *comm)
 {
     comm->part = rp__host_alloc(ctx, (1 + RP_LISTS) * comm->group.ranks * (int64_t)sizeof *comm->part);
@@ -53,7 +53,7 @@ static rp_status furnish(rp_ctx *ctx, rp_comm *comm)
     return rp__comm_make_room(ctx, comm, comm->group.ranks > 1 ? FIRST_REQUESTS : 0);
 }
 
-/* Where it fails the library is not ended: that would wait for the other ranks, and they for this one. */
+/* On failure MPI is not finalized: that would wait for the other ranks, which wait for this one. */
 static rp_status open_world(rp_ctx *ctx, const rp_engine_group *job, rp_comm *comm)
 {
     if (job) RP_TRY(rp__guard_open(ctx, comm));
@@ -98,7 +98,7 @@ rp_status rp__comm_shapes(rp_ctx *ctx, int rank, int ranks, rp_comm **out)
 
 /* ---- parts ---- */
 
-/* Memory first, for the same reason as in furnish; how many ranks the part has is known only afterwards: the whole's number is enough. */
+/* Allocates memory first, for the same reason as furnish. The number of ranks in the part is known only after the split; that of the whole is enough. */
 static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_group *known, int apart, rp_comm **out)
 {
     rp_comm *part;
@@ -120,7 +120,7 @@ static rp_status split(rp_ctx *ctx, rp_comm *whole, int color, const rp_engine_g
 
 rp_status rp__comm_split(rp_ctx *ctx, rp_comm *whole, int color, rp_comm **out)
 {
-    RP_CHECK(ctx, whole->engine != &rp__engine_shapes, RP_ERR_UNSUPPORTED, "nobody tells the colors of ranks that are only thought of");
+    RP_CHECK(ctx, whole->engine != &rp__engine_shapes, RP_ERR_UNSUPPORTED, "cannot split simulated ranks: their colors are unknown");
     return split(ctx, whole, color, NULL, 1, out);
 }
 
@@ -146,7 +146,7 @@ rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list) { return comm->par
 
 /* ---- the end ---- */
 
-/* Where the others cannot be waited for, the library is left as it is: the job's launcher sees this process go. */
+/* If the world is broken, waiting for the other ranks is impossible, so MPI is not finalized. The job's launcher notices that this process ends. */
 void rp__comm_leave(rp_comm *comm, int code)
 {
     if (!comm) return;
@@ -160,8 +160,8 @@ void rp__comm_leave(rp_comm *comm, int code)
 
 void rp__comm_close(rp_comm *comm) { rp__comm_leave(comm, 1); }
 
-/* A launcher reads what ranks say through pipes, and MPICH's loses what it has not read when it ends a job: the one sentence that tells why, one
- * time in thirty to seventy on a busy machine. A pipe that nobody empties is not waited for long. */
+/* A launcher reads the output of ranks through pipes. MPICH's launcher loses unread output when it ends a job: on a busy machine, one run in thirty
+ * to seventy lost the message that gives the reason. So this waits until the pipe is empty, for about TAKEN_TRIES * TAKEN_NAP_US at most. */
 static void wait_until_taken(int file)
 {
     struct stat is;
@@ -179,7 +179,7 @@ static void exit_now(int number)
     _exit(code_of_exit);
 }
 
-/* A library whose launcher has gone may not come back from its end. */
+/* Calls the library's abort, which may not return if the launcher is gone. An alarm then ends the process. */
 void rp__comm_abort(rp_comm *comm, int code)
 {
     struct sigaction action = { .sa_handler = exit_now };

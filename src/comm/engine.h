@@ -1,11 +1,11 @@
-/* comm/engine.h -- what carries the bytes of communicators: a table of functions for each way there is.
+/* comm/engine.h -- the interface of engines, which carry the bytes of communicators: one table of functions per engine.
  *
- *   comm.c  request.c  small.c  ──▶  an engine:  self.c              one rank: copies; or any rank of any number, without the others
- *   groups, requests, waiting                    mpi/engine.c        a module, built once with each MPI there is and loaded by mpi.c
+ *   comm.c  request.c  small.c  ──▶  an engine:  self.c              one rank: copies; or a simulated rank, without the others
+ *   groups, requests, waiting                    mpi/engine.c        a module, built once for each MPI library and loaded by mpi.c
  *
- * Plain C, and nothing but it: a module calls nothing of the library, and the library knows nothing of MPI. A function that fails returns
- * false and says why in one sentence of at most RP_ENGINE_WHY_CHARS. Engines keep no memory of their own; what must live as long as a
- * request is the caller's.
+ * The header is plain C and includes nothing else: a module calls no function of the library, and the library uses no MPI. A function that
+ * fails returns false and writes the reason to `why`, one sentence of at most RP_ENGINE_WHY_CHARS. Engines allocate no memory: the caller owns
+ * all data that must live as long as a request.
  */
 #ifndef RP_COMM_ENGINE_H
 #define RP_COMM_ENGINE_H
@@ -15,34 +15,34 @@
 
 enum { RP_ENGINE_VERSION = 1, RP_ENGINE_WHY_CHARS = 640, RP_ENGINE_NAME_CHARS = 64 };
 
-/* A handle is what the library underneath calls the thing, in a number wide enough for any: an int here, a pointer there. */
+/* A handle is the MPI library's own handle, stored in 64 bits: it is an int in some libraries, a pointer in others. */
 typedef struct {
     uint64_t handle;
     int rank, ranks;
 } rp_engine_group;
 typedef struct { uint64_t handle; } rp_engine_request;
 
-/* Where each rank's elements lie in a buffer: count[r] of them from element first[r] on. Borrowed until the request is done. */
+/* The position of each rank's elements in a buffer: count[r] of them from element first[r]. Borrowed until the request is done. */
 typedef struct { const int *count, *first; } rp_engine_parts;
 
 typedef struct {
-    int version;                        /* RP_ENGINE_VERSION of those who built it */
-    /* `name` gets the library and its version: "Open MPI v4.1.4". */
+    int version;                        /* RP_ENGINE_VERSION when the module was built */
+    /* `name` receives the library and its version: "Open MPI v4.1.4". */
     bool (*open)(rp_engine_group *world, char name[RP_ENGINE_NAME_CHARS], char *why);
     bool (*split)(const rp_engine_group *whole, int color, rp_engine_group *out, char *why);
     void (*close)(rp_engine_group *part);
-    /* Waits for all ranks to do so; ends the process with `code` where the library does not come back. */
+    /* Waits until all ranks call it; ends the process with `code` if the library does not return. */
     void (*finish)(rp_engine_group *world, int code);
-    /* Both start and return; *done says that nothing is left to wait for, and *request is then nothing. elem_bytes is 1, 2, 4 or 8. */
+    /* Both start the operation and return. If *done, it is complete and *request is unused. elem_bytes is 1, 2, 4 or 8. */
     bool (*gather)(const rp_engine_group *g, const void *mine, void *all, rp_engine_parts parts, int elem_bytes,
                    rp_engine_request *request, bool *done, char *why);
     bool (*exchange)(const rp_engine_group *g, const void *from, rp_engine_parts send, void *into, rp_engine_parts receive, int elem_bytes,
                      rp_engine_request *request, bool *done, char *why);
-    bool (*test)(rp_engine_request *request, bool *done, char *why);    /* it pushes what is under way, of other requests, too */
-    void (*abort)(const rp_engine_group *g, int code);                  /* does not return where it can help it */
+    bool (*test)(rp_engine_request *request, bool *done, char *why);    /* also advances other requests in flight */
+    void (*abort)(const rp_engine_group *g, int code);                  /* if possible, does not return */
 } rp_engine;
 
-/* A module's table is its symbol of this name. */
+/* The name of the symbol that holds a module's table. */
 #define RP_ENGINE_SYMBOL rp_engine_module
 #define RP_ENGINE_SYMBOL_TEXT "rp_engine_module"
 

@@ -1,4 +1,4 @@
-/* comm/guard.c -- who of a job has gone: the process that started this rank, the launcher, ranks of this machine. */
+/* comm/guard.c -- a thread that notices when another process of the job has exited: this rank's parent, the launcher, ranks on this machine. */
 #include "comm/guard.h"
 
 #include <errno.h>
@@ -8,28 +8,28 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct { uint64_t machine, began; int64_t process; } peer;     /* began: in ticks since the machine started; machine 0: unknown */
+typedef struct { uint64_t machine, began; int64_t process; } peer;     /* began: start time in ticks since boot; machine 0: unknown */
 
 struct rp_guard {
     rp_comm *world;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t over;
-    bool ends;                                  /* under the lock */
+    bool ends;                                  /* protected by the lock */
     pid_t parent;
     uint64_t machine;
-    peer *peer;                                 /* of each rank */
-    _Atomic(const peer *) met;                  /* the same once it is filled */
-    _Atomic double limit;                       /* dist.timeout */
-    atomic_uint calls;                          /* odd: the main thread is inside the library */
-    _Atomic(const char *) what;                 /* of that call */
+    peer *peer;                                 /* one per rank */
+    _Atomic(const peer *) met;                  /* `peer` once it is filled */
+    _Atomic double limit;                       /* dist.timeout, in seconds */
+    atomic_uint calls;                          /* odd while the main thread is inside the library */
+    _Atomic(const char *) operation;            /* names that call */
     atomic_bool parted, decided;
-    char verdict[RP_GUARD_CHARS];               /* final once `decided` */
+    char verdict[RP_GUARD_CHARS];               /* does not change once `decided` */
 };
 
 /* ---- processes ---- */
 
-/* State and beginning of a process, from /proc/PID/stat; false: there is none. */
+/* Reads state and start time of a process from /proc/PID/stat; false: no such process. */
 static bool read_process(int64_t process, char *state, uint64_t *began)
 {
     char path[64], text[1024];
@@ -40,14 +40,14 @@ static bool read_process(int64_t process, char *state, uint64_t *began)
     if (f) n = fread(text, 1, sizeof text - 1, f);
     if (f) fclose(f);
     text[n]       = 0;
-    const char *p = strrchr(text, ')');         /* the name before it may hold anything */
+    const char *p = strrchr(text, ')');         /* the name before it may contain any character */
     if (!p || sscanf(p + 1, " %c", state) != 1) return false;
     p += 1;
     for (int field = 3; field < 22 && p; field++) p = strchr(p + 1, ' ');
     return p && sscanf(p, " %" SCNu64, began) == 1;
 }
 
-/* Processes of one machine, in one namespace of process numbers; 0: unknown. */
+/* A hash that is equal for processes on one machine in one PID namespace; 0: unknown. */
 static uint64_t this_machine(void)
 {
     char boot[64] = "", space[64] = "";
@@ -74,7 +74,7 @@ static life look_at(const rp_guard *g, const peer *p)
 
 /* ---- the thread ---- */
 
-/* Who is not there now; "" where all are. */
+/* Describes a process that is gone at this moment; "" if none is. */
 static void find_gone(rp_guard *g, char out[RP_GUARD_CHARS])
 {
     const rp_comm_watch *watch = &g->world->watch;
@@ -87,7 +87,7 @@ static void find_gone(rp_guard *g, char out[RP_GUARD_CHARS])
         if (look_at(g, &met[r]) == GONE) snprintf(out, RP_GUARD_CHARS, "rank %d (process %" PRId64 ") is gone", r, met[r].process);
 }
 
-/* True when it is time to end. */
+/* Sleeps for one tick. True: the guard must stop. */
 static bool nap(rp_guard *g)
 {
     struct timespec until;
@@ -104,11 +104,11 @@ static bool nap(rp_guard *g)
 static void end_process(const rp_guard *g)
 {
     const rp_comm_watch *watch = &g->world->watch;
-    const char *what           = atomic_load(&g->what);
+    const char *operation      = atomic_load(&g->operation);
     char text[RP_ERROR_CHARS];
 
     if (atomic_load(&g->decided)) snprintf(text, sizeof text, "%s; the last state that was saved is kept", g->verdict);
-    else snprintf(text, sizeof text, "%s has not ended within %g s ('dist.timeout'); the last state that was saved is kept", what,
+    else snprintf(text, sizeof text, "%s has not ended within %g s ('dist.timeout'); the last state that was saved is kept", operation,
                   atomic_load(&g->limit));
     if (watch->lost) watch->lost(watch->user, text);
 }
@@ -118,7 +118,7 @@ static void *look_after(void *argument)
     rp_guard *g   = argument;
     unsigned seen = 0;
     double stuck = 0, gone = 0;
-    char who[RP_GUARD_CHARS];
+    char missing[RP_GUARD_CHARS];
 
     while (!nap(g)) {
         unsigned calls = atomic_load(&g->calls);
@@ -126,10 +126,10 @@ static void *look_after(void *argument)
         stuck          = calls % 2 && calls == seen ? stuck + RP_GUARD_TICK : 0;
         seen           = calls;
         if (!decided) {
-            find_gone(g, who);
-            gone = *who ? gone + RP_GUARD_TICK : 0;
+            find_gone(g, missing);
+            gone = *missing ? gone + RP_GUARD_TICK : 0;
             if (gone >= RP_GUARD_GRACE) {
-                memcpy(g->verdict, who, sizeof who);
+                memcpy(g->verdict, missing, sizeof missing);
                 atomic_store(&g->decided, true);
                 stuck = 0;
             }
@@ -139,9 +139,9 @@ static void *look_after(void *argument)
     return NULL;
 }
 
-/* ---- opened and closed ---- */
+/* ---- open and close ---- */
 
-/* Signals are the main thread's. */
+/* Signals are blocked in the guard's thread, so that the main thread receives them. */
 static int start(rp_guard *g)
 {
     pthread_condattr_t clock;
@@ -169,8 +169,8 @@ rp_status rp__guard_open(rp_ctx *ctx, rp_comm *world)
     rp_guard *g = rp__host_alloc(ctx, sizeof *g);
 
     if (!g) return RP_ERR_MEMORY;
-    g->world   = world;
-    g->what    = "MPI";
+    g->world     = world;
+    g->operation = "MPI";
     rp__guard_limit(g, world->watch.timeout);
     g->parent  = getppid();
     g->machine = this_machine();
@@ -217,18 +217,18 @@ void rp__guard_close(rp_comm *world)
 
 /* ---- for the main thread ---- */
 
-/* Nobody else writes it. */
+/* Only the main thread writes `calls`. */
 static void count_call(rp_guard *g)
 {
     atomic_store_explicit(&g->calls, atomic_load_explicit(&g->calls, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-void rp__guard_enter(rp_comm *comm, const char *what)
+void rp__guard_enter(rp_comm *comm, const char *operation)
 {
     rp_guard *g = comm->world->guard;
 
     if (!g) return;
-    atomic_store_explicit(&g->what, what, memory_order_relaxed);
+    atomic_store_explicit(&g->operation, operation, memory_order_relaxed);
     count_call(g);
 }
 

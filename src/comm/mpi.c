@@ -1,7 +1,7 @@
-/* comm/mpi.c -- which MPI has started this process, and its module: reprise-openmpi.so or reprise-mpich.so.
+/* comm/mpi.c -- finds out which MPI library started this process, and loads its module: reprise-openmpi.so or reprise-mpich.so.
  *
- * The program depends on no MPI. Each module is linked to one; it is looked for beside the program and the library, then where both are
- * installed. REPRISE_MPI=FILE is a module that is taken whatever has started the job.
+ * The program depends on no MPI library; each module is linked to one. Modules are searched next to the program and the library, then in their
+ * installation folders. REPRISE_MPI=FILE forces a module for every launcher.
  */
 #include "comm/internal.h"
 
@@ -18,15 +18,15 @@ const rp_comm_mpi rp__comm_mpis[] = {
 
 #define TASKS_OF_STEP "SLURM_STEP_NUM_TASKS"
 
-/* What launchers tell their processes, the surest first. Both PMIs are spoken by other launchers, too: then it may be another MPI. Where both
- * are there, mpirun of MPICH has reached its machines by an srun whose default is PMIx, so that one is of mpirun's own helpers. */
+/* Environment variables that launchers set, the most reliable first. Other launchers set those of both PMIs, too; then the job's library may be the
+ * second one in `mpi`. If both PMIs are set, MPICH's mpirun reached its machines with srun, whose default is PMIx; PMIx then describes its helpers. */
 static const struct { const char *rank, *ranks; int mpi[2]; } launchers[] = {
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", { 0, 0 } },
     { "PMI_RANK", "PMI_SIZE", { 1, 0 } },
     { "PMIX_RANK", TASKS_OF_STEP, { 0, 1 } },
 };
 
-/* A number that the launcher has told this process; -1: none. */
+/* The number in a variable that the launcher set; -1: none. */
 static int told(const char *variable)
 {
     const char *text = getenv(variable);
@@ -35,7 +35,7 @@ static int told(const char *variable)
     return text && rp__parse_int(text, 0, INT32_MAX, &number) ? (int)number : -1;
 }
 
-/* PMIx itself tells no number of ranks: Slurm's is that of the job only where the job is Slurm's, not that of a launcher inside one of its tasks. */
+/* PMIx does not give the number of ranks. Slurm's number is right only if Slurm itself runs the job, not a launcher inside one of its tasks. */
 static int told_ranks(int launcher)
 {
     const char *job = getenv("PMIX_NAMESPACE");
@@ -44,7 +44,7 @@ static int told_ranks(int launcher)
     return strcmp(launchers[launcher].ranks, TASKS_OF_STEP) || of_slurm ? told(launchers[launcher].ranks) : -1;
 }
 
-/* A lone task of Slurm joins nobody. It is often a shell: all that starts there has its variables, but a PMI lets in one process, once. */
+/* A single task of Slurm joins no job. It is often a shell, whose child processes all inherit its variables; but PMI admits one process, once. */
 static bool is_lone_task(int launcher) { return told(TASKS_OF_STEP) == 1 && told_ranks(launcher) == 1; }
 
 static int find_launcher(void)
@@ -77,7 +77,7 @@ static bool is_there(char out[PATH_CHARS], const char *folder, const char *below
     return snprintf(out, PATH_CHARS, "%s%s/%s", folder, below, file) < PATH_CHARS && !access(out, R_OK);
 }
 
-/* The folder of a file, in place; false where it has none. */
+/* Cuts the path to its folder, in place; false if it has none. */
 static bool cut_folder(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -132,8 +132,8 @@ static rp_status find_for(rp_ctx *ctx, int launcher, char path[PATH_CHARS])
     for (int i = 0; i < 2; i++)
         if (find_module(rp__comm_mpis[launchers[launcher].mpi[i]].module, path)) return RP_OK;
     return rp_fail(ctx, RP_ERR_BACKEND,
-                   "cannot join the MPI job that has started this process: '%s' is not beside the program; it is built where %s is (package %s), "
-                   "or REPRISE_MPI names it", mpi->module, mpi->name, mpi->package);
+                   "cannot join the MPI job that started this process: '%s' is not next to the program; build it on a machine with %s (package %s), "
+                   "or set REPRISE_MPI to its path", mpi->module, mpi->name, mpi->package);
 }
 
 /* ---- the module ---- */
@@ -145,11 +145,11 @@ rp_status rp__engine_load(rp_ctx *ctx, const rp_engine **out, rp_engine_group *j
 
     *job = (rp_engine_group){ .rank = told(launchers[launcher].rank), .ranks = told_ranks(launcher) };
     RP_TRY(find_for(ctx, launcher, path));
-    /* Global: Open MPI opens components of its own that look for its symbols. It stays: no MPI bears to be closed and opened again. */
+    /* RTLD_GLOBAL: Open MPI opens components that look up its symbols. RTLD_NODELETE: no MPI library can be closed and opened again. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     RP_CHECK(ctx, library, RP_ERR_BACKEND, "cannot load the MPI module '%s': %s", path, dlerror());
     const rp_engine *engine = dlsym(library, RP_ENGINE_SYMBOL_TEXT);
-    RP_CHECK(ctx, engine, RP_ERR_BACKEND, "'%s' is no MPI module of reprise", path);
+    RP_CHECK(ctx, engine, RP_ERR_BACKEND, "'%s' is not an MPI module of reprise", path);
     RP_CHECK(ctx, engine->version == RP_ENGINE_VERSION, RP_ERR_BACKEND,
              "the MPI module '%s' is of another version of reprise (%d, not %d)", path, engine->version, RP_ENGINE_VERSION);
     *out = engine;
@@ -161,7 +161,7 @@ rp_status rp__engine_check(rp_ctx *ctx, const rp_engine_group *job, const rp_eng
     bool same = (job->rank < 0 || job->rank == world->rank) && (job->ranks < 0 || job->ranks == world->ranks);
 
     RP_CHECK(ctx, same, RP_ERR_BACKEND,
-             "%s takes rank %d of the job's %d for rank %d of %d: another MPI has started the job, and REPRISE_MPI may name its module", library,
+             "%s: rank %d of the job's %d is rank %d of %d there; another MPI library started the job: set REPRISE_MPI to its module", library,
              job->rank, job->ranks, world->rank, world->ranks);
     return RP_OK;
 }

@@ -1,7 +1,7 @@
-/* comm/request.c -- collectives under way: started, pushed, waited for.
+/* comm/request.c -- collectives in flight: started, advanced, waited for.
  *
- * The numbers of a request (who sends how many elements from where) are kept with it: MPI reads them until it is done. Requests take their
- * records from a list that stays, so that steps allocate nothing.
+ * A request keeps its arrays of counts and first elements, because MPI reads them until the request is done. The records of requests are
+ * reused, so that steps allocate nothing.
  */
 #include "comm/guard.h"
 
@@ -11,11 +11,11 @@
 #include "base/list.h"
 
 enum {
-    SPINS          = 200,               /* tests before the core is given to others: some 20 microseconds */
+    SPINS          = 200,               /* tests before the first yield: about 20 microseconds */
     NAP_US         = 50,
-    LOOKS          = 64,                /* turns between two looks at the clock */
+    LOOKS          = 64,                /* tests between two reads of the clock */
 };
-#define YIELD_SECONDS 0.002             /* then naps: ranks that compute need the core more than this one its promptness */
+#define YIELD_SECONDS 0.002             /* after this time it sleeps: computing ranks need the core more than this one needs a prompt answer */
 #define SLOW_SECONDS 60.0
 
 /* ---- starting ---- */
@@ -32,10 +32,10 @@ rp_status rp__comm_make_room(rp_ctx *ctx, rp_comm *comm, int n)
     return RP_OK;
 }
 
-static rp_status fail_gone(rp_ctx *ctx, rp_comm *comm, const char *who, const char *what)
+static rp_status fail_gone(rp_ctx *ctx, rp_comm *comm, const char *missing, const char *operation)
 {
     comm->world->broken = true;
-    return rp_fail(ctx, RP_ERR_BACKEND, "%s; rank %d was in %s (step %" PRId64 ")", who, comm->world->group.rank, what, ctx->step);
+    return rp_fail(ctx, RP_ERR_BACKEND, "%s; rank %d was in %s (step %" PRId64 ")", missing, comm->world->group.rank, operation, ctx->step);
 }
 
 rp_status rp__comm_check(rp_ctx *ctx, rp_comm *comm)
@@ -58,7 +58,7 @@ static rp_status request_take(rp_ctx *ctx, rp_comm *comm, int elem_bytes, int *i
     return RP_OK;
 }
 
-/* All engines refuse alike: what a rehearsal accepts, a run can do. */
+/* All engines have the same limit, so a run accepts every message that its rehearsal accepted. */
 static rp_status narrow(rp_ctx *ctx, const rp_comm *comm, const rp_comm_part *part, int *number, rp_engine_parts *out)
 {
     int ranks = comm->group.ranks, *count = number, *first = number + ranks;
@@ -66,7 +66,7 @@ static rp_status narrow(rp_ctx *ctx, const rp_comm *comm, const rp_comm_part *pa
     for (int r = 0; r < ranks; r++) {
         int64_t end = part[r].first + part[r].count;
         RP_BUG_IF(part[r].count < 0 || part[r].first < 0);
-        RP_CHECK(ctx, end <= INT32_MAX, RP_ERR_UNSUPPORTED, "a message of %" PRId64 " elements is more than MPI counts (%d)", end, INT32_MAX);
+        RP_CHECK(ctx, end <= INT32_MAX, RP_ERR_UNSUPPORTED, "a message of %" PRId64 " elements exceeds what MPI can count (%d)", end, INT32_MAX);
         count[r] = (int)part[r].count;
         first[r] = (int)part[r].first;
     }
@@ -74,7 +74,7 @@ static rp_status narrow(rp_ctx *ctx, const rp_comm *comm, const rp_comm_part *pa
     return RP_OK;
 }
 
-/* What is under way reads and writes tensors, as copies do: the memory stays open for as long. */
+/* A request in flight reads and writes tensors, as copies do, so device memory stays open until it is done. */
 static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool done, rp_comm_request *out)
 {
     if (!well || done) rp__mem_leave(ctx);
@@ -125,7 +125,7 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     return started(ctx, comm, id, well, done, out);
 }
 
-/* ---- under way ---- */
+/* ---- in flight ---- */
 
 static void test(rp_comm *comm, rp_request *r)
 {
@@ -157,20 +157,20 @@ static void give_way(const waiting *w)
     else usleep(NAP_US);
 }
 
-static void tell_slow(const rp_ctx *ctx, const rp_comm *comm, waiting *w, const char *what)
+static void tell_slow(const rp_ctx *ctx, const rp_comm *comm, waiting *w, const char *operation)
 {
     const rp_comm_watch *watch = &comm->world->watch;
     char text[RP_ERROR_CHARS];
 
     if (w->told || !watch->slow || w->now - w->began < SLOW_SECONDS) return;
     snprintf(text, sizeof text, "rank %d has waited %.0f s for the others in %s (step %" PRId64 ")", comm->world->group.rank,
-             w->now - w->began, what, ctx->step);
+             w->now - w->began, operation, ctx->step);
     watch->slow(watch->user, text);
     w->told = true;
 }
 
-/* The clock is looked at now and then, which is when the time limit counts. */
-static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *what)
+/* One turn of a wait. The clock is read only now and then; the time limit is checked against that value. */
+static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *operation)
 {
     double limit     = comm->world->watch.timeout;
     const char *gone = rp__guard_verdict(comm);
@@ -180,15 +180,15 @@ static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *what)
     if (w->turn == 0) w->began = w->now;
     give_way(w);
     w->turn++;
-    tell_slow(ctx, comm, w, what);
-    if (gone) return fail_gone(ctx, comm, gone, what);
+    tell_slow(ctx, comm, w, operation);
+    if (gone) return fail_gone(ctx, comm, gone, operation);
     if (w->now - w->began < limit) return RP_OK;
     comm->world->broken = true;
     return rp_fail(ctx, RP_ERR_BACKEND, "rank %d has waited %g s ('dist.timeout') for the others in %s (step %" PRId64 ")%s", comm->world->group.rank,
-                   limit, what, ctx->step, rp__guard_stopped(comm, stopped));
+                   limit, operation, ctx->step, rp__guard_stopped(comm, stopped));
 }
 
-rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *what)
+rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, const char *operation)
 {
     int id    = request->id;
     waiting w = { .began = 0 };
@@ -200,11 +200,11 @@ rp_status rp__comm_wait(rp_ctx *ctx, rp_comm *comm, rp_comm_request *request, co
     for (;;) {
         test(comm, r);
         if (r->state != RP_REQUEST_UNDER_WAY) break;
-        RP_TRY(turn(ctx, comm, &w, what));      /* a request that is given up keeps its record: the library still writes there */
+        RP_TRY(turn(ctx, comm, &w, operation));      /* after a timeout the request keeps its record: the library may still write there */
     }
     bool well = r->state == RP_REQUEST_DONE;
     r->state  = RP_REQUEST_FREE;
     if (well) return RP_OK;
     comm->world->broken = true;
-    return rp_fail(ctx, RP_ERR_BACKEND, "%s failed: %s", what, comm->why);
+    return rp_fail(ctx, RP_ERR_BACKEND, "%s failed: %s", operation, comm->why);
 }

@@ -1,4 +1,4 @@
-/* comm/self.c -- the engines without others: one rank, whose bytes are copied, and ranks only thought of, where nothing moves. */
+/* comm/self.c -- the engines without other processes: one rank, whose bytes are copied; and simulated ranks, for which no bytes move. */
 #include "comm/internal.h"
 
 static bool open_self(rp_engine_group *world, char name[RP_ENGINE_NAME_CHARS], char *why)

@@ -1,4 +1,4 @@
-/* comm/slice.c -- elements over ranks. */
+/* comm/slice.c -- divides elements among ranks. */
 #include "comm/comm.h"
 
 rp_slice rp__slice_of(int64_t n, int rank, int ranks)

@@ -1,45 +1,45 @@
-/* comm/small.c -- what ranks tell each other in a few bytes, waiting for it: values, that they are there, how they fare. */
+/* comm/small.c -- blocking exchange of a few bytes: values, barriers, agreement on a status. */
 #include "comm/internal.h"
 
-static rp_status gather_now(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const char *what)
+static rp_status gather_now(rp_ctx *ctx, rp_comm *comm, const void *mine, void *all, const char *operation)
 {
     rp_comm_request request = { 0 };
 
     RP_TRY(rp__comm_gather(ctx, comm, mine, all, comm->part, 1, &request));
-    return rp__comm_wait(ctx, comm, &request, what);
+    return rp__comm_wait(ctx, comm, &request, operation);
 }
 
-rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *what)
+rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *operation)
 {
     if (!comm) {
         memmove(all, mine, (size_t)bytes);
         return RP_OK;
     }
     for (int r = 0; r < comm->group.ranks; r++) comm->part[r] = (rp_comm_part){ .first = r * bytes, .count = bytes };
-    return gather_now(ctx, comm, mine, all, what);
+    return gather_now(ctx, comm, mine, all, operation);
 }
 
-rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *what)
+rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *operation)
 {
     int32_t here = 0;
 
-    return comm ? rp__comm_share(ctx, comm, &here, sizeof here, comm->said, what) : RP_OK;
+    return comm ? rp__comm_share(ctx, comm, &here, sizeof here, comm->said, operation) : RP_OK;
 }
 
-rp_status rp__comm_tell(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_t bytes, const char *what)
+rp_status rp__comm_tell(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_t bytes, const char *operation)
 {
     if (!comm) return RP_OK;
     for (int r = 0; r < comm->group.ranks; r++) comm->part[r] = (rp_comm_part){ .count = r == from ? bytes : 0 };
-    return gather_now(ctx, comm, data, data, what);
+    return gather_now(ctx, comm, data, data, operation);
 }
 
-rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *what)
+rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *operation)
 {
     int32_t own = *value;
 
-    if (comm) RP_TRY(rp__comm_check(ctx, comm));        /* a rank alone waits for nobody, and has a launcher, too */
+    if (comm) RP_TRY(rp__comm_check(ctx, comm));        /* a single rank also has a launcher to check */
     if (rp__comm_ranks(comm) == 1) return RP_OK;
-    RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, what));
+    RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, operation));
     *value = 0;
     for (int r = 0; r < comm->group.ranks && !*value; r++) *value = comm->said[r];
     return RP_OK;
@@ -47,7 +47,7 @@ rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *w
 
 /* ---- agreement ---- */
 
-/* The rank whose status all take: the first that failed, else the first that was interrupted; -1 where all is well. */
+/* The rank whose status all ranks return: the first that failed, else the first that was interrupted; -1 if none. */
 static int spokesman(const int32_t *said, int ranks)
 {
     int interrupted = -1;
@@ -59,7 +59,7 @@ static int spokesman(const int32_t *said, int ranks)
     return interrupted;
 }
 
-/* It was heard in an agreement before. */
+/* Does the message already begin with a rank number, from an earlier agreement? */
 static bool names_rank(const char *text)
 {
     int rank, end = 0;
@@ -67,7 +67,7 @@ static bool names_rank(const char *text)
     return sscanf(text, "rank %d: %n", &rank, &end) == 1 && end;
 }
 
-/* The sentence and the lines under it, as they were said elsewhere. */
+/* Records the message of another rank, with all its lines. */
 static void repeat(rp_ctx *ctx, rp_status status, int rank, char *text)
 {
     char *line = text, *end = strchr(text, '\n');
@@ -98,7 +98,7 @@ rp_status rp__comm_agree(rp_ctx *ctx, rp_comm *comm, rp_status mine)
 {
     if (!comm) return mine;
     if (comm->engine == &rp__engine_shapes || comm->group.ranks == 1) return comm->world->agreed = mine;
-    if (comm->world->broken && mine != RP_OK) return mine;      /* it says why, and nobody could be asked */
+    if (comm->world->broken && mine != RP_OK) return mine;      /* `mine` gives the reason, and no other rank can answer */
     int32_t own = (int32_t)mine;
     RP_TRY(rp__comm_share(ctx, comm, &own, sizeof own, comm->said, "an agreement"));
     int from = spokesman(comm->said, comm->group.ranks);

@@ -1,14 +1,16 @@
-/* cost/builtin.c -- a table before anything was measured: peaks by ISA and threads, times what is reached of them.
+/* cost/builtin.c -- the table of a machine that was not measured: peaks by ISA and threads, times the share of them that is reached.
  *
- *   peak of a thread   FLOP a cycle of its units x its clock
- *   memory             a figure for two threads that n threads share as n / (1 + n / 12)
- *   caches             half of what the system says is the largest one; `near` times as fast as memory
+ *   peak of a thread   FLOPs per cycle of its units x its clock
+ *   memory             a figure for two threads, scaled to n threads by n / (1 + n / 12)
+ *   caches             half of the largest cache that the system reports; `near` times as fast as memory
  *
- * Where the shares come from: "amx" was fitted to the step times of docs/speed.json and the overheads of docs/budget.json (two threads of an
- * Intel Xeon 6-167), "avx512-bf16" of family 26 to those of docs/speed.md (two threads of an AMD Zen 5); fits leave 3 % (in fp32 4 %) of a step's time.
- * The others are older: measured in training steps of the same Xeon held to that level, or, of AMD's family 25 (Zen 4), half of Zen 5's units
- * by their width, not measured. Absolute times are off by the clock and the memory a machine really has, often by a third; how ops stand to
- * one another, which is what plans go by, is closer. Clocks are not asked for: virtual machines do not tell them, and a table must be the same each time.
+ * Sources of the shares. "amx" was fitted to the step times of docs/speed.json and the overheads of docs/budget.json (two threads of an
+ * Intel Xeon 6-167). "avx512-bf16" of family 26 was fitted to those of docs/speed.md (two threads of an AMD Zen 5). The fits are off by
+ * 3 % of a step's time (fp32: 4 %). The others are older. They were measured in training steps of the same Xeon limited to that level. AMD's
+ * family 25 (Zen 4) is half of Zen 5's units by width and was not measured.
+ *
+ * Absolute times are off by the machine's real clock and memory, often by a third. Ratios between ops, on which plans depend, are more
+ * accurate. The clock is not queried: virtual machines do not report it, and a table must be the same each time.
  */
 #include "cost/internal.h"
 
@@ -18,22 +20,22 @@
 #include <unistd.h>
 
 typedef struct {
-    double product[RP_COST_PASSES], attention[RP_COST_PASSES], loss[RP_COST_PASSES];    /* shares of the peak */
+    double product[RP_COST_PASSES], attention[RP_COST_PASSES], loss[RP_COST_PASSES];    /* fractions of the peak */
 } reached;
 
 typedef struct {
     const char *isa;
-    unsigned family;                    /* of the CPU; 0: whichever */
-    double clock, fp32, bf16;           /* cycles a second · FLOP a cycle of the units that run products of that dtype */
-    double rest;                        /* share of fp32 that pointwise ops reach */
-    double memory, update[2];           /* bytes/s of two threads · of an optimizer's update, of fp32 and bf16 */
+    unsigned family;                    /* of the CPU; 0: any */
+    double clock, fp32, bf16;           /* cycles/s · FLOPs per cycle of the units that run products of this dtype */
+    double rest;                        /* fraction of fp32 that pointwise ops reach */
+    double memory, update[2];           /* bytes/s of two threads · bytes/s of an optimizer update, in fp32 and bf16 */
     reached of_fp32, of_bf16;
 } unit;
 
-/* How much faster the caches are, by the same fits: they hardly tell 2 from 5. */
+/* How many times faster caches are than memory, from the same fits. They hardly distinguish 2 from 5. */
 static const double near_by = 3;
 
-/* Where bf16 is computed in fp32 it takes what fp32 takes. */
+/* If bf16 is computed in fp32, it has the shares of fp32. */
 #define BASE    { { 0.75, 0.75 }, { 0.5, 0.55 }, { 0.65, 0.65 } }
 #define AVX2    { { 0.65, 0.65 }, { 0.4, 0.45 }, { 0.6, 0.6 } }
 #define AVX512  { { 0.74, 0.73 }, { 0.5, 0.57 }, { 0.75, 0.73 } }
@@ -49,11 +51,11 @@ static const unit units[] = {
     { "avx2",        0,  3.3e9, 32, 32,   0.2,  OLDER, AVX2, AVX2 },                                    /* 2 FMA of 8 */
     { "avx512",      0,  3.3e9, 64, 64,   0.2,  OLDER, AVX512, AVX512 },                                /* 2 FMA of 16 */
     { "avx512-bf16", 26, 4.1e9, 64, 128,  0.2,  30e9,  { 34e9, 28e9 }, ZEN5, ZEN5_16 },                 /* 2 FMA of 16, 2 of 32 in bf16 */
-    { "avx512-bf16", 0,  3.7e9, 32, 64,   0.25, OLDER, ZEN5, ZEN5_16 },     /* Zen 4, half as wide; Intel CPUs that have it have AMX, or are slower by it */
+    { "avx512-bf16", 0,  3.7e9, 32, 64,   0.25, OLDER, ZEN5, ZEN5_16 },     /* Zen 4, half as wide; Intel CPUs with avx512-bf16 have AMX, or are slower by it */
     { "amx",         0,  3.3e9, 64, 1024, 0.2,  25e9,  { 24.7e9, 15.4e9 }, XEON, TILES },               /* tdpbf16ps: 16 x 16 x 32 in 16 cycles */
 };
 
-/* The reference: one thread, in double, an element at a time. */
+/* The reference: one thread, in double, one element at a time. */
 static const rp_cost_row reference = { 0.5e-6, 1e9, 1.5e9 };
 
 static void set_all(rp_cost_table *t, rp_dtype dtype, rp_cost_row row)
@@ -86,7 +88,7 @@ static void set_kernels(rp_cost_table *t, const unit *u, const rp_cost_machine *
     t->move[dtype] = u->update[dtype == RP_BF16] * shared;
 }
 
-/* "AMD EPYC … 26-2" is of family 26; 0: the name does not say. */
+/* Returns the family in a name such as "AMD EPYC … 26-2" (26); 0: not in the name. */
 static unsigned family_of(const rp_cost_machine *m)
 {
     const char *last = strrchr(m->cpu, ' ');

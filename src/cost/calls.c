@@ -1,6 +1,7 @@
-/* cost/calls.c -- the calls a machine is measured by: shapes of a training step, and for the overhead the smallest there are.
+/* cost/calls.c -- the calls that are measured: shapes of a training step, and for the overhead the smallest shapes.
  *
- * An op without a line here is not measured: it takes the row of all others. */
+ * An op without an entry here is not measured. It uses the row for all others.
+ */
 #include "cost/internal.h"
 
 #include "reprise/ops.h"
@@ -30,7 +31,7 @@
     { "rotary", when, \
       { .in = { { b, t, heads, d }, { b, t }, { t, (d) / 2 }, { t, (d) / 2 } }, .int_inputs = RP_IN(1), .int_high = { 0, (t) - 1 }, \
         .stat_inputs = RP_IN(2) | RP_IN(3) } }
-/* A mixture of `experts`, `k` of which each of the rows goes to. */
+/* A mixture of `experts`; each row goes to `k` of them. */
 #define OF_EXPERTS(at, n) .int_inputs = RP_IN(at), .int_high = { [at] = (n) - 1 }
 #define ROUTE(when, rows, experts, k) { "route", when, { .in = { { rows, experts } }, .attr = &(rp_attr_route){ k, true } } }
 #define SPREAD(when, rows, n, experts, k) \

@@ -1,9 +1,9 @@
-/* cost/comm.c -- how long ranks talk.
+/* cost/comm.c -- the seconds of communication between ranks.
  *
  *   seconds of a leg (ops/talk.h) = messages x latency + bytes / the slowest link that its group crosses
  *
- * A node is `node` ranks with neighbouring numbers, joined by `link`. Between nodes there is `node_link`, so much for each rank. A group stays within
- * nodes if every one of its kind does. One that does not is as slow as the slowest link: collectives are flat.
+ * A node is `node` consecutive ranks, joined by `link`. Between nodes each rank has `node_link`. A group counts as inside a node only if
+ * all groups of its kind are. A group across nodes has the speed of the slowest link, because collectives are flat.
  */
 #include "cost/internal.h"
 
@@ -11,7 +11,7 @@
 
 #include "comm/comm.h"
 
-/* Groups of a kind fill the world block by block: all of them lie within nodes if a block of them divides a node. */
+/* Groups of a kind fill the world block by block. They all lie inside nodes if the size of a block divides the size of a node. */
 static bool crosses_nodes(const rp_cost_table *t, int world, const rp_leg *leg)
 {
     return t->node > 0 && world > t->node && t->node % ((int64_t)leg->ranks * leg->apart) != 0;

@@ -1,4 +1,4 @@
-/* cost/cost.c -- a table is opened, and asked. */
+/* cost/cost.c -- opens tables and answers queries about costs. */
 #include "cost/internal.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 const rp_dtype rp__cost_dtypes[3]                        = { RP_F32, RP_BF16, RP_F64 };
 const char *const rp__cost_pass_names[RP_COST_PASSES]    = { "forward", "backward" };
 
-/* Ranks on one machine, through its memory: Open MPI 4.1.4, two of them that sum 64 MiB in place. A message takes a microsecond when its receiver
- * runs, several when the receiver has to be woken. */
+/* Ranks on one machine, through its memory: measured with Open MPI 4.1.4, two ranks that sum 64 MiB in place. A message takes 1 us if its
+ * receiver is running, and several if the receiver has to be woken. */
 static const double link_of_ranks = 2.2e9, latency_of_ranks = 5e-6;
 
 int rp__cost_place(const rp_op *op)
@@ -53,7 +53,7 @@ void rp__cost_table_free(rp_cost_table *t)
 
 /* ---- opening ---- */
 
-/* What the file has, where it is of this machine; else *out stays NULL. */
+/* Read the table of a file; *out stays NULL if it is for another machine or version. */
 static rp_status read_table(rp_ctx *ctx, const char *path, const rp_cost_machine *here, rp_cost_table **out)
 {
     char *text    = NULL;
@@ -84,11 +84,11 @@ rp_status rp__cost_table_open(rp_ctx *ctx, rp_cost_table **out)
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static int64_t not_negative(int64_t n) { return n > 0 ? n : 0; }
 
-/* An op without a word about its cost does something with each element it makes. */
+/* An op without `cost` counts as one operation for each output element. */
 rp_cost rp__cost_work(const rp_op_meta *call, rp_pass pass)
 {
     const rp_op *op = call->op;
@@ -100,8 +100,8 @@ rp_cost rp__cost_work(const rp_op_meta *call, rp_pass pass)
     return (rp_cost){ not_negative(work.flops), not_negative(work.read_bytes), not_negative(work.write_bytes), not_negative(work.comm_bytes) };
 }
 
-/* Whatever has no kernel runs the reference, at the pace of fp64. Of the built-in ops attention alone has kernels for views. An op of a
- * user's own is nobody's reference. */
+/* Calls without a kernel run the reference, with the speed of fp64. Among the built-in ops only attention has kernels for views. User ops
+ * do not run the reference. */
 static rp_dtype dtype_of(const rp_op_meta *call, bool built_in)
 {
     bool fast = call->fast && (call->dense || call->op == &rp_op_attention);
@@ -143,7 +143,7 @@ double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes) 
 
 /* ---- offloading ---- */
 
-/* A SATA SSD writes as much. Memory of this machine is as fast as its memory, that of a device is behind its link to the host. */
+/* The write speed of a SATA SSD. Offloading to memory has the speed of this machine's memory; for a device, that of its link to the host. */
 static const double disk_guess = 500e6;
 
 static bool in_memory(const rp_cost_table *t, bool to_memory) { return to_memory && t->origin != RP_COST_OF_DEVICE; }
@@ -171,7 +171,7 @@ int64_t rp__cost_memory(const rp_cost_table *table) { return table->memory; }
 
 static uint64_t hash_text(const char *text, uint64_t seed) { return rp__hash(text, strlen(text) + 1, seed); }
 
-/* Rows by their op's name: an op that comes to the registry without rows changes nothing. */
+/* Rows are hashed with their op's name, so a new op without rows does not change the hash. */
 static uint64_t hash_rows(const rp_cost_table *t, uint64_t hash)
 {
     for (int op = 0; op <= rp__op_count(); op++)

@@ -1,4 +1,4 @@
-/* cost/file.c -- a measured table as JSON, a line a row, and where it is kept.
+/* cost/file.c -- writes and reads a measured table as JSON, one line per row, and finds the path of its file.
  *
  *   {
  *    "format": 1, "reprise": "0.1.0", "cpu": …, "level": …, "isa": …, "fp32_products": …, "bf16_products": …, "threads": 2,
@@ -7,12 +7,12 @@
  *    "cache": …, "near": …,                                                  bytes · times the speed of memory; older tables have neither
  *    "rows": [
  *     {"op": "matmul", "dtype": "fp32", "pass": "forward", "overhead": seconds, "rate": FLOP/s, "bandwidth": bytes/s},
- *     …                                                                      op "others": whatever has no row
+ *     …                                                                      op "others": for ops without a row
  *    ],
  *    "hash": "0123456789abcdef"                                              of the object without it, compact, keys sorted
  *   }
  *
- * A table of another version of Reprise, with rows of ops that are not there any more, is not damaged: it is not ours.
+ * A table of another version of Reprise may have rows of unknown ops. It counts as foreign, not as damaged.
  */
 #include "cost/internal.h"
 
@@ -30,7 +30,7 @@ enum { FORMAT = 1, HEX_CHARS = 17, HEAD_CHARS = 4096 };
 
 static const char *const origins[] = { [RP_COST_QUICK] = "quick", [RP_COST_FULL] = "full" };
 
-/* The texts of the head and where they stand. */
+/* The text members of the head and their fields. */
 static const struct {
     const char *key;
     size_t offset, bytes;
@@ -48,7 +48,7 @@ double rp__cost_rounded(double x)
     return strtod(text, NULL);
 }
 
-/* Of the object, "hash" left out, into out; false without memory. */
+/* Write the hash of the object without "hash" to out. Returns false if memory runs out. */
 static bool hash_of(const json_t *root, char out[HEX_CHARS])
 {
     json_t *rest = rp__json_copy(root);
@@ -67,7 +67,7 @@ static bool hash_of(const json_t *root, char out[HEX_CHARS])
 typedef struct {
     char *text;
     int64_t used, room;
-    bool lost;                          /* jansson had no memory */
+    bool lost;                          /* jansson ran out of memory */
 } writer;
 
 static void file_put(writer *w, const char *fmt, ...) RP_PRINTF(2, 3);
@@ -82,7 +82,7 @@ static void file_put(writer *w, const char *fmt, ...)
     w->used += n;
 }
 
-/* Takes the value. */
+/* Takes ownership of the value. */
 static void put_json(writer *w, json_t *value, size_t digits)
 {
     char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
@@ -149,7 +149,7 @@ static void put_rows(writer *w, const rp_cost_table *t)
     file_put(w, "\n ]\n}\n");
 }
 
-/* In place of the end. */
+/* Replaces the end of the text. */
 static void put_hash(writer *w)
 {
     json_t *root = w->lost ? NULL : rp__json_read(w->text, (size_t)w->used, 0, NULL);
@@ -180,7 +180,7 @@ rp_status rp__cost_text(rp_ctx *ctx, const rp_cost_table *table, char **text)
     return rp_fail(ctx, RP_ERR_MEMORY, "out of memory: the text of a cost table");
 }
 
-/* ---- reading: each gives NULL, or what is wrong ---- */
+/* ---- reading: each function returns NULL or a description of the fault ---- */
 
 static const char not_ours[] = "a row is of an op of another version", no_memory[] = "memory ran out";
 
@@ -199,22 +199,22 @@ static const char *read_head(const json_t *root, rp_cost_table *t)
 
     for (int i = 0; i < RP_COUNT(texts); i++) {
         const json_t *value = json_object_get(root, texts[i].key);
-        if (!json_is_string(value) || json_string_length(value) >= texts[i].bytes) return "it does not say which machine it is of";
+        if (!json_is_string(value) || json_string_length(value) >= texts[i].bytes) return "the description of the machine is incomplete";
         memcpy((char *)&t->machine + texts[i].offset, json_string_value(value), json_string_length(value));
     }
-    if (!read_number(root, "threads", 1, 1 << 20, &threads)) return "it does not say for how many threads it is";
+    if (!read_number(root, "threads", 1, 1 << 20, &threads)) return "'threads' is not a number from 1 up";
     t->machine.threads = (int)threads;
-    if (!measured || (strcmp(measured, "quick") && strcmp(measured, "full"))) return "it does not say how it was measured";
+    if (!measured || (strcmp(measured, "quick") && strcmp(measured, "full"))) return "'measured' is neither 'quick' nor 'full'";
     t->origin = strcmp(measured, "quick") ? RP_COST_FULL : RP_COST_QUICK;
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
         if (!read_number(json_object_get(root, "update"), rp_dtype_name(rp__cost_dtypes[d]), 1, 1e18, &t->move[rp__cost_dtypes[d]]))
-            return "a bandwidth of updates is no number above 0";
-    if (!read_number(root, "offload", 0, 1e18, &t->offload)) return "the bandwidth of offloading is no number";
-    if (json_object_get(root, "cache") && !read_number(root, "cache", 0, 1e18, &t->cache)) return "the size of the caches is no number";
-    return json_object_get(root, "near") && !read_number(root, "near", 1, 1e6, &t->near) ? "the speed of the caches is no number from 1 up" : NULL;
+            return "a bandwidth of 'update' is not a number above 0";
+    if (!read_number(root, "offload", 0, 1e18, &t->offload)) return "'offload' is not a bandwidth";
+    if (json_object_get(root, "cache") && !read_number(root, "cache", 0, 1e18, &t->cache)) return "'cache' is not a size";
+    return json_object_get(root, "near") && !read_number(root, "near", 1, 1e6, &t->near) ? "'near' is not a number from 1 up" : NULL;
 }
 
-/* Place of a text in a list, or -1. */
+/* Returns the index of a text in a list, or -1. */
 static int file_find(const json_t *value, const char *(*name)(int), int n)
 {
     const char *text = json_string_value(value);
@@ -233,13 +233,13 @@ static const char *read_row(const json_t *from, rp_cost_table *t)
     int dtype = file_find(json_object_get(from, "dtype"), dtype_name, RP_COUNT(rp__cost_dtypes));
     int pass  = file_find(json_object_get(from, "pass"), pass_name, RP_COST_PASSES);
 
-    if (!json_is_string(json_object_get(from, "op")) || dtype < 0 || pass < 0) return "a row is of no op, dtype and pass";
+    if (!json_is_string(json_object_get(from, "op")) || dtype < 0 || pass < 0) return "a row has no valid op, dtype or pass";
     if (op < 0) return not_ours;
     rp_cost_row *row = rp__cost_row(t, op, rp__cost_dtypes[dtype], (rp_pass)pass);
-    if (row->rate > 0) return "it has a row twice";
+    if (row->rate > 0) return "a row occurs twice";
     if (!read_number(from, "overhead", 0, 1e6, &row->overhead) || !read_number(from, "rate", 1, 1e24, &row->rate) ||
         !read_number(from, "bandwidth", 1, 1e18, &row->bandwidth))
-        return "a row has a number that is none or out of range";
+        return "a number in a row is missing or out of range";
     return NULL;
 }
 
@@ -283,7 +283,7 @@ static rp_status damaged(rp_ctx *ctx, const char *path, int line, const char *wh
 
     if (why == no_memory) return rp_fail(ctx, RP_ERR_MEMORY, "cannot read the cost table '%s': %s", path, why);
     if (line) snprintf(where, sizeof where, "line %d: ", line);
-    return rp_fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%.*s; 'reprise calibrate' makes it anew", path, where,
+    return rp_fail(ctx, RP_ERR_FORMAT, "the cost table '%s' is damaged: %s%.*s; run 'reprise calibrate' to replace it", path, where,
                    (int)strcspn(why, "\n"), why);
 }
 
@@ -304,9 +304,9 @@ rp_status rp__cost_parse(rp_ctx *ctx, const char *path, const char *text, int64_
     return wrong && !*foreign ? damaged(ctx, path, 0, wrong) : status;
 }
 
-/* ---- where ---- */
+/* ---- the path ---- */
 
-/* "costs-Intel-Xeon-Processor-6-167-v4-2.json" */
+/* Writes for example "costs-Intel-Xeon-Processor-6-167-v4-2.json". */
 static void file_name(const rp_cost_machine *m, char *out, size_t out_bytes)
 {
     snprintf(out, out_bytes, "costs-%s-%s-%d.json", m->cpu, m->level, m->threads);
@@ -339,7 +339,7 @@ static rp_status make_folder(rp_ctx *ctx, const char *path)
     return rp__make_dirs(ctx, folder);
 }
 
-/* The path, in a folder that is there; yours to rp__release. */
+/* Find the path and create its folder; the caller must rp__release *path. */
 static rp_status open_place(rp_ctx *ctx, const rp_cost_machine *machine, char **path)
 {
     RP_TRY(rp__cost_path(ctx, machine, path));

@@ -1,14 +1,14 @@
-/* cost/fit.c -- rows from times.
+/* cost/fit.c -- computes rows from times.
  *
  *   overhead     the time of the smallest call
- *   t            what a greater call takes beyond that
- *   flow, peak   the greatest bytes / t and flops / t of all ops of a dtype
- *   memory-bound an op whose bytes / t reach half the flow: its row has that bandwidth, and the peak as rate
+ *   t            the time of a larger call minus the overhead
+ *   flow, peak   the largest bytes / t and the largest flops / t of all ops of a dtype
+ *   memory-bound an op whose bytes / t is at least half the flow: its row has that bandwidth, and the peak as rate
  *   else         its row has the rate flops / t, and the flow as bandwidth
- *   others       the middle, over ops, of each of the three
- *   pace         all of it takes that many times as long one after the other (pace.c)
+ *   others       the median over ops of each of the three
+ *   pace         factor on all times, because calls run one after the other (pace.c)
  *
- * Of several sizes the geometric mean counts: a plan adds up calls of all sizes, so none is to be wrong by much.
+ * For several sizes the geometric mean is used: a plan adds up calls of all sizes, so no size should be far off.
  */
 #include "cost/internal.h"
 
@@ -18,17 +18,17 @@
 
 enum { MOST_OPS = 256 };
 
-/* ---- what was reached ---- */
+/* ---- measured rates ---- */
 
 static bool counts(const rp_cost_sample *s, int op, rp_dtype dtype, rp_pass pass, bool tiny)
 {
     return isfinite(s->seconds) && s->op == op && s->dtype == dtype && s->pass == pass && (s->when == RP_COST_TINY) == tiny;
 }
 
-/* A time within its overhead's noise must not become an endless rate. */
+/* Limits the rate if a time is close to its overhead, where noise would make the rate unbounded. */
 static double beyond(double seconds, double overhead) { return fmax(seconds - overhead, 0.1 * seconds); }
 
-/* Rate 0: no arithmetic. Bandwidth 0: not measured. */
+/* rate 0: no arithmetic. bandwidth 0: not measured. */
 static rp_cost_row reached(const rp_cost_sample *sample, int n, int op, rp_dtype dtype, rp_pass pass)
 {
     rp_cost_row r = { 0 };

@@ -1,10 +1,10 @@
-/* cost/keep.c -- which values of a pass backward reads, their bytes, and the price of both ways to have them: see keep.h. */
+/* cost/keep.c -- finds the values of a pass that backward reads, and prices keeping and replaying them: see keep.h. */
 #include "cost/keep.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Bytes of all of them. */
+/* Returns the bytes of all of them. */
 static int64_t mark_needed(rp_ctx *ctx, bool *needed)
 {
     int64_t bytes = 0;

@@ -1,11 +1,11 @@
-/* cost/keep.h -- what keeping values for backward takes, and so what running a call again takes besides.
+/* cost/keep.h -- the cost of keeping values for backward, and the additional cost of recomputing a call instead.
  *
  *   kept         forward ─▶ memory ─▶ … ─▶ backward         written once and read once, at the speed of memory
- *   made again   replay ─▶ cache ─▶ backward                the replay's time, at the speed of caches where it fits them
+ *   recomputed   replay ─▶ cache ─▶ backward                the time of the replay, at the speed of caches if it fits them
  *
- * A step's seconds without replays are those of a step that keeps all that its backward reads. A replay costs what it takes beyond keeping what the call
- * makes, and never less than nothing; each later replay of the same call is priced like the first. Where all of a pass's values
- * stay in the caches keeping them takes no time, nor does it on a machine whose caches are not known.
+ * The seconds of a step without replays include keeping everything that its backward reads. A replay costs the time it takes minus the time
+ * of keeping the call's values, and never less than 0. Each later replay of the same call has the same price. Keeping takes no time if all
+ * values of a pass fit the caches, or if the cache size is unknown.
  */
 #ifndef RP_COST_KEEP_H
 #define RP_COST_KEEP_H
@@ -13,9 +13,9 @@
 #include "cost/cost.h"
 #include "tape/tape.h"
 
-/* Of each call that the tape has recorded, the seconds of keeping what backward reads of what it makes. errors RP_ERR_MEMORY */
+/* For each recorded call: compute the seconds of keeping those of its values that backward reads. Errors: RP_ERR_MEMORY. */
 rp_status rp__keep_seconds(rp_ctx *ctx, const rp_cost_table *costs, double *of_call);
-/* Of running a call again whose values take `keep` seconds to keep. What it says to other ranks is said again in full. */
+/* Returns the cost of replaying a call whose values take `keep` seconds to keep. Its communication counts in full. */
 double rp__keep_replay(const rp_cost_table *costs, const rp_op_meta *call, double keep);
 
 #endif

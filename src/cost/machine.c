@@ -1,4 +1,4 @@
-/* cost/machine.c -- which machine this is: the CPU's word for itself, the level of the kernels, how many threads. */
+/* cost/machine.c -- identifies the machine: name and model of the CPU, level of the kernels, number of threads. */
 #include "cost/internal.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { BRAND_CHARS = 49 };
 
-/* The model's upper digit counts from family 6 on: it is 0 before. */
+/* The extended model digit counts from family 6 on; before, it is 0. */
 void rp__cost_cpu_model(unsigned signature, unsigned *family, unsigned *model)
 {
     unsigned base = signature >> 8 & 15;
@@ -20,7 +20,7 @@ void rp__cost_cpu_model(unsigned signature, unsigned *family, unsigned *model)
     *model  = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
 }
 
-/* "(R)", "(TM)", "CPU" and what stands behind "@" say nothing; spaces come in runs. */
+/* Remove "(R)", "(TM)", "CPU" and the text after "@", which carry no information, and repeated spaces. */
 static void tidy(char *name)
 {
     static const char *const noise[] = { "(R)", "(TM)", "(tm)", " CPU" };
@@ -48,7 +48,7 @@ static void read_brand(char out[BRAND_CHARS])
     }
 }
 
-/* Virtual machines hide the brand's number, not the model's. */
+/* Virtual machines hide the number in the brand, but not the model. */
 static void name_cpu(char *out, size_t out_bytes)
 {
     char brand[BRAND_CHARS];
@@ -64,7 +64,7 @@ static void name_cpu(char *out, size_t out_bytes)
 static void name_cpu(char *out, size_t out_bytes) { snprintf(out, out_bytes, "a CPU that is no x86-64"); }
 #endif
 
-/* What the products of a level run on, as it is known elsewhere. */
+/* Returns the common name of the instructions that a level uses for products. */
 static const char *isa_of(const char *level)
 {
     static const char *const known[][2] = { { "v3", "avx2" }, { "v4", "avx512" }, { "zen4", "avx512-bf16" } };

@@ -1,10 +1,10 @@
-/* cost/measure.c -- times of the calls of calls.c, of an optimizer's update, of the disk.
+/* cost/measure.c -- measures the calls of calls.c, an optimizer update and the disk.
  *
- *   round   every call once: a warm run, then as many as its share of time holds, of which the median counts
- *   time    the least of up to three rounds' medians: what else the machine does makes a round slower, never faster
+ *   round   every call once: a warm-up run, then as many runs as fit its share of time; the median counts
+ *   time    the smallest median of up to three rounds: other work on the machine makes a round slower, never faster
  *   pace    at the end, calls of all ops one after the other (pace.c)
  *
- * An update is timed in each round, too, at a size that few caches hold.
+ * Each round also times an update, at a size that few caches can hold.
  */
 #include "cost/internal.h"
 
@@ -21,18 +21,18 @@ enum { LEAST_RUNS = 3, MOST_SECONDS = 55, TURNS = 15 };
 typedef struct {
     rp_ctx *ctx;
     bool quick;
-    int64_t spread;                     /* bytes a call's places fill */
+    int64_t spread;                     /* bytes that the places of a call fill */
     double move[RP_DTYPES];             /* bytes/s; 0: not timed */
-    double near;                        /* times that a call runs faster in one place, which caches hold, than in many */
+    double near;                        /* how many times faster a call runs in one place, which caches hold, than in many */
     int n;
     rp_cost_sample *sample;             /* for each call, dtype and pass; seconds INFINITY: not timed */
 } measuring;
 
 /* ---- one call ---- */
 
-/* The median of runs that take `share` seconds together, of three at least; of fewer where they are long, and of the warm one alone where
- * that took half a second. Each backward is that of some forward: in a place where none ran yet by-products are made up, which is as good
- * for a time. */
+/* Compute the median of runs that take `share` seconds together, at least three. Long runs get fewer, and only the warm-up run counts if it
+ * took half a second. A backward uses the by-products of some forward. In a place without a forward they are generated values, which does
+ * not change the time. */
 static rp_status time_pass(rp_cost_timed *t, rp_pass pass, double share, double *median)
 {
     double seconds[RP_COST_MOST_RUNS], start = rp__seconds();
@@ -98,7 +98,7 @@ static rp_status visit_call(measuring *m, const rp_cost_call *c, rp_dtype dtype,
     return status;
 }
 
-/* ---- what is no call ---- */
+/* ---- other measurements ---- */
 
 /* An AdamW update reads four tensors and writes three. */
 static rp_status time_update(measuring *m, rp_dtype dtype)
@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-/* A sum of two tensors, which is nothing but traffic, over places in memory and in one place. */
+/* Time a sum of two tensors, which is limited by memory traffic, in many places and in one. */
 static rp_status time_near(measuring *m)
 {
     static const rp_op_case call = { .in = { { 1024, 576 }, { 1024, 576 } } };
@@ -165,7 +165,8 @@ static rp_status time_disk_queue(rp_disk_queue *queue, uint8_t *data, int64_t pi
     return RP_OK;
 }
 
-/* The slower of writing and reading in the current folder, where runs keep what they offload. A folder that cannot be written has none. */
+/* Measure writing and reading in the current folder, where runs store offloaded slots; the slower one counts. A folder that cannot be
+ * written has bandwidth 0. */
 static rp_status time_disk(const measuring *m, double *bandwidth)
 {
     int64_t piece   = INT64_C(1) << (m->quick ? 20 : 22);
@@ -207,7 +208,7 @@ static rp_status time_all(measuring *m)
     m->sample = rp__host_alloc(m->ctx, m->n * (int64_t)sizeof *m->sample);
     if (!m->sample) return RP_ERR_MEMORY;
     for (int i = 0; i < m->n; i++) m->sample[i].seconds = INFINITY;
-    for (int i = 0; i < rounds && took * (i + 1) <= MOST_SECONDS * i; i++) {        /* would one more be in time? */
+    for (int i = 0; i < rounds && took * (i + 1) <= MOST_SECONDS * i; i++) {        /* is there time for one more round? */
         RP_TRY(one_round(m));
         took = rp__seconds() - start;
     }
@@ -249,7 +250,7 @@ static void tell_rows(const rp_cost_table *t, void (*tell)(void *user, const cha
                     tell(user, rp__cost_line(t, op, rp__cost_dtypes[d], pass, line));
 }
 
-/* Where no kernel moves, the reference's pace is the pace. */
+/* Without an update kernel, the bandwidth of the reference is used. */
 static void set_moves(const measuring *m, rp_cost_table *t)
 {
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++) {
@@ -258,7 +259,7 @@ static void set_moves(const measuring *m, rp_cost_table *t)
     }
 }
 
-/* The share of calls whose slowest round took more than 1.3 times as long as the fastest. */
+/* Returns the fraction of calls whose slowest round took more than 1.3 times as long as the fastest. */
 static double unsteady(const measuring *m)
 {
     int n = 0, n_unsteady = 0;
@@ -294,7 +295,7 @@ rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, con
     measuring m      = { .ctx = ctx, .quick = quick, .spread = INT64_C(1) << (quick ? 26 : 28) };
     rp_cost_table *t = NULL;
 
-    RP_CHECK(ctx, !ctx->options.shapes_only, RP_ERR_STATE, "a context of shapes alone has nothing to measure");
+    RP_CHECK(ctx, !ctx->options.shapes_only, RP_ERR_STATE, "measuring needs a context with data, not shapes alone");
     RP_TRY(rp__cost_table_new(ctx, quick ? RP_COST_QUICK : RP_COST_FULL, &t));
     rp_status status = fill_table(&m, t);
     rp__release(m.sample);

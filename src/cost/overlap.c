@@ -1,4 +1,4 @@
-/* cost/overlap.c -- two clocks, of computing and of talk: see overlap.h. */
+/* cost/overlap.c -- simulates two clocks, of computing and of communication: see overlap.h. */
 #include "cost/overlap.h"
 
 #include "base/list.h"
@@ -26,17 +26,17 @@ void rp__overlap_close(rp_overlap *b)
 typedef struct {
     const rp_overlap *b;
     bool recompute;
-    double computing, talk;             /* until when */
-    int next;                           /* the event from which on gathers are looked for to ask for ahead */
-    int64_t in_use;                     /* of the buffer */
-    double *done;                       /* of each event that was asked for ahead, or left to come: when it is there; NOT: it was neither */
-    int oldest;                         /* no sum before it is under way */
-    int64_t summing;                    /* of the sums' buffer, in use */
+    double computing, talk;             /* time reached by each clock */
+    int next;                           /* gathers to prefetch are searched from this event on */
+    int64_t in_use;                     /* bytes of the prefetch buffer */
+    double *done;                       /* for each prefetched or asynchronous event: when it is complete; NOT: neither */
+    int oldest;                         /* no earlier sum is pending */
+    int64_t summing;                    /* bytes of the sums' buffer in use */
 } clocks;
 
 static bool counts(const clocks *c, int i) { return c->recompute || !c->b->at[i].recompute; }
 
-/* In order, and of this pass alone. */
+/* Prefetch gathers in order, and only those of this pass. */
 static void overlap_ask(clocks *c)
 {
     for (; c->next < c->b->n; c->next++) {
@@ -50,7 +50,7 @@ static void overlap_ask(clocks *c)
     }
 }
 
-/* Computing stands still until it is over. */
+/* Computing waits until the communication has ended. */
 static void talk(clocks *c, double seconds) { c->computing = c->talk = fmax(c->talk, c->computing) + seconds; }
 
 static void overlap_take(clocks *c, int i)
@@ -67,7 +67,7 @@ static void overlap_take(clocks *c, int i)
     overlap_ask(c);
 }
 
-/* The oldest sum that is under way comes. */
+/* Wait for the oldest pending sum. */
 static void settle_one(clocks *c)
 {
     while (c->b->at[c->oldest].kind != RP_OVERLAP_SUM || c->done[c->oldest] == NOT) c->oldest++;
@@ -132,7 +132,7 @@ rp_overlap_base rp__overlap_base(const rp_overlap *b)
 double rp__overlap_bound(const rp_overlap_base *b, double recompute_seconds)
 {
     if (!b->overlaps) return recompute_seconds;
-    double level = (b->computing + b->talk + recompute_seconds) / 2;       /* where what is done again is shared out so that both take as long */
+    double level = (b->computing + b->talk + recompute_seconds) / 2;       /* repeated work is divided so that both take equally long */
 
     return fmax(0, fmax(fmax(b->computing, b->talk), level) - b->seconds);
 }

@@ -1,14 +1,14 @@
-/* cost/overlap.h -- how long a step takes whose gathers run beside its computing.
+/* cost/overlap.h -- the seconds of a step whose communication overlaps with its computing.
  *
  *   computing   ████ ██████ ███░░██████ ███         ░ waits for a gather
- *   talk         ▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒   ▓▓▓▓             ▒ asked for ahead (ops/prefetch.h)   ▓ a sum (ops/reduce_async.h)
+ *   talk         ▒▒▒ ▒▒▒▒▒ ▒▒▒▒▒   ▓▓▓▓             ▒ prefetched gather (ops/prefetch.h)   ▓ asynchronous sum (ops/reduce_async.h)
  *
- * A gather is begun when those before it are through and the buffer of what is asked for ahead has room for it: room that what comes before it
- * gives back when it is taken, by the call that reads it. One that is larger than the buffer is begun by that call itself. A sum is begun when it
- * is asked for, and waited for when its room is wanted, or at the end of its pass; one that is larger than its buffer at once.
+ * A prefetched gather starts when the gathers before it have ended and the prefetch buffer has room for it. Room becomes free when a call
+ * reads an earlier gather. A gather larger than the buffer is started by the call that reads it. A sum starts when it is requested. The
+ * step waits for it when its room is needed, or at the end of its pass. A sum larger than its buffer is waited for at once.
  *
- * With what is computed and sent again left out, the same gives a step without replays. What is hidden costs nothing: neither a gather under
- * computing, nor a replay that fills the wait for a gather.
+ * Without the replays' computing and communication, the same rules give a step without replays. Overlapped seconds cost nothing, whether
+ * a gather overlaps with computing or a replay fills the wait for a gather.
  */
 #ifndef RP_COST_OVERLAP_H
 #define RP_COST_OVERLAP_H
@@ -16,38 +16,38 @@
 #include "base/base.h"
 
 typedef enum {
-    RP_OVERLAP_PASS,                     /* another micro-batch: nothing is under way */
+    RP_OVERLAP_PASS,                     /* a new micro-batch: no communication is pending */
     RP_OVERLAP_COMPUTE,
-    RP_OVERLAP_GATHER,                   /* may be asked for ahead */
-    RP_OVERLAP_SUM,                      /* may be left to come by itself */
-    RP_OVERLAP_TALK                      /* what else is said to other ranks: nothing is computed meanwhile */
+    RP_OVERLAP_GATHER,                   /* may be prefetched */
+    RP_OVERLAP_SUM,                      /* may be asynchronous */
+    RP_OVERLAP_TALK                      /* other communication: computing waits for it */
 } rp_overlap_kind;
 
 typedef struct {
     rp_overlap_kind kind;
     bool recompute;                         /* a replay */
     double seconds;
-    int64_t bytes;                      /* of its buffer: of a gather, of a sum */
+    int64_t bytes;                      /* in the buffer of gathers or of sums */
 } rp_overlap_event;
 
-/* Of one step, in the order in which it does things. */
+/* The events of one step, in order. */
 typedef struct {
     rp_ctx *ctx;
     rp_overlap_event *at;
     int n, room;
-    int64_t buffer_bytes, sums_bytes;   /* 0: nothing is asked for ahead · no sum is left to come */
+    int64_t buffer_bytes, sums_bytes;   /* 0: no prefetching · 0: no asynchronous sums */
     rp_status status;                   /* RP_ERR_MEMORY: an event was lost */
 } rp_overlap;
 
 void rp__overlap_note(rp_overlap *overlap, rp_overlap_event event);
-/* Seconds of the step; without replays where `again` is false. */
+/* Returns the seconds of the step; recompute false: without replays. NAN after RP_ERR_MEMORY. */
 double rp__overlap_seconds(const rp_overlap *overlap, bool recompute);
-/* Both clocks of a step without replays, each by itself, and how long it takes with one beside the other. overlaps false: seconds alone, as nothing
- * runs beside anything. */
+/* Seconds of a step without replays: of computing and of communication alone, and with both overlapping. overlaps false: only seconds is
+ * set, and nothing overlaps. */
 typedef struct { bool overlaps; double computing, talk, seconds; } rp_overlap_base;
 rp_overlap_base rp__overlap_base(const rp_overlap *overlap);
-/* No way to do again what takes so many seconds at least, added up, makes a step take less than this beyond one without replays: computing
- * takes its own time, and talk its own, whatever of the two is done again. */
+/* Returns a lower bound of the seconds that replays of at least recompute_seconds add to the step. Computing and communication each take at
+ * least their own time, whichever of them is repeated. */
 double rp__overlap_bound(const rp_overlap_base *base, double recompute_seconds);
 void rp__overlap_close(rp_overlap *overlap);
 

@@ -1,10 +1,11 @@
-/* cost/pace.c -- how much longer calls take one after the other than each by itself.
+/* cost/pace.c -- measures how much longer calls take in sequence than each one repeated by itself.
  *
- *   by itself        matmul matmul matmul …  rmsnorm rmsnorm rmsnorm …      its code is in the cache, the CPU's clock suits it
- *   after others     matmul rmsnorm add attention …                         as in a training step
+ *   by itself        matmul matmul matmul …  rmsnorm rmsnorm rmsnorm …      its code is in the cache, the CPU clock has adapted to it
+ *   in sequence      matmul rmsnorm add attention …                         as in a training step
  *
- * All calls of a dtype run forward in turn, then backward in reverse.  The time of such a turn over the sum of the calls' own times is the
- * pace.  A turn takes the median of its runs, the calls' own times are the least of several: what else the machine does is in the pace.
+ * All calls of a dtype run forward in order, then backward in reverse order. The pace is the time of such a turn divided by the sum of the
+ * calls' own times. A turn takes the median of its runs, but a call's own time is the smallest of several. So the pace includes the effect
+ * of other work on the machine.
  */
 #include "cost/internal.h"
 
@@ -17,7 +18,7 @@ typedef struct {
     int n;
     rp_cost_timed *call[MOST_CALLS];
     bool runs[MOST_CALLS][RP_COST_PASSES];
-    double alone;                       /* seconds of all of them, each by itself */
+    double alone;                       /* sum of the seconds of each call by itself */
 } turn;
 
 static rp_status open_calls(turn *t, rp_dtype dtype, const rp_cost_sample *sample)

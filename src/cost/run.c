@@ -1,10 +1,10 @@
-/* cost/run.c -- one call with data, in several places of memory by turns.
+/* cost/run.c -- runs one call with data, in several places of memory in turn.
  *
  *   run 0, 3, …        run 1, 4, …        run 2, 5, …
  *   [in][out][grads]   [in][out][grads]   [in][out][grads]
  *
- * In a step most of what a call touches was last touched a step ago. A call that ran in one place again and again would find all of it
- * in the caches, and be up to twice as fast.
+ * In a training step, most of a call's memory was last used one step earlier. A call that runs repeatedly in one place would find all of it
+ * in the caches, and could be twice as fast.
  */
 #include "cost/internal.h"
 
@@ -22,7 +22,7 @@ typedef struct {
 struct rp_cost_timed {
     rp_ctx *ctx;
     rp_op_meta m;
-    int n, at;                          /* at: where the next run is */
+    int n, at;                          /* at: place of the next run */
     place place[MOST_PLACES];
 };
 
@@ -31,7 +31,7 @@ static void run_fill(const rp_tensor *t, void *at, int32_t high)
     int64_t n = rp_meta_elems(&t->m);
 
     for (int64_t i = 0; i < n; i++) {
-        float v = (float)(i * 37 % 101 + 1) / 101;      /* positive: variances are among the inputs */
+        float v = (float)(i * 37 % 101 + 1) / 101;      /* positive, because variances are among the inputs */
         if (t->m.dtype == RP_F32) ((float *)at)[i] = v;
         else if (t->m.dtype == RP_BF16) ((uint16_t *)at)[i] = rp__bf16_from_f32(v);
         else if (t->m.dtype == RP_F64) ((double *)at)[i] = v;
@@ -39,7 +39,7 @@ static void run_fill(const rp_tensor *t, void *at, int32_t high)
     }
 }
 
-/* With the values of `like`; NULL: made up. */
+/* Make a tensor with the values of `like`; NULL: generated values. */
 static rp_status make(rp_ctx *ctx, const rp_meta *meta, int32_t high, const rp_tensor *like, rp_tensor **t)
 {
     rp_host h;
@@ -63,7 +63,7 @@ static rp_meta input_meta(const rp_op_case *c, int i, rp_dtype dtype)
     return rp_meta_make(dtype, n, c->in[i]);
 }
 
-/* The inputs of the first place, and what the op says about them. */
+/* Make the inputs of the first place, and prepare the op with them. */
 static rp_status prepare(rp_cost_timed *t, const rp_op *op, const rp_op_case *c, rp_dtype dtype, uint32_t frozen)
 {
     place *p             = &t->place[0];
@@ -78,7 +78,7 @@ static rp_status prepare(rp_cost_timed *t, const rp_op *op, const rp_op_case *c,
     return rp__op_prepare(t->ctx, op, c->attr, p->in, n, true, want, &t->m);
 }
 
-/* The tensors of a place that are not there yet, alike in all places. */
+/* Make the missing tensors of a place, with equal contents in all places. */
 static rp_status complete(rp_cost_timed *t, place *p)
 {
     const place *first = p == t->place ? NULL : t->place;

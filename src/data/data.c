@@ -1,4 +1,4 @@
-/* data/data.c -- from files to a store, from a store to batches: see data.h. */
+/* data/data.c -- fills a store from files and makes batches from it; see data.h. */
 #include "data/data.h"
 
 #include <string.h>
@@ -9,16 +9,16 @@
 
 struct rp_data {
     rp_ctx *ctx;
-    rp_data_config config;              /* its texts are dead after open */
+    rp_data_config config;              /* its strings are invalid after open */
     rp_store *store;
     rp_store_counts n;
     bool by_template;
-    int64_t n_files, steps_per_epoch, step_samples;         /* step_samples: of a global step */
-    int64_t counted_step;               /* of which `counted` tells; -1: none */
+    int64_t n_files, steps_per_epoch, step_samples;         /* step_samples: samples of a global step */
+    int64_t counted_step;               /* step that `counted` belongs to; -1: none */
     rp_data_step counted;
-    uint32_t *words;                    /* one sample */
-    uint64_t *places;                   /* in it, that may be masked */
-    int32_t *arrays;                    /* four of batch_size * max_seq_len */
+    uint32_t *words;                    /* tokens of one sample */
+    uint64_t *places;                   /* its positions that may be masked */
+    int32_t *arrays;                    /* four arrays of batch_size * max_seq_len elements */
 };
 
 typedef struct { const char *name; rp_status (*read)(const rp_read_job *job); } format;
@@ -29,7 +29,7 @@ static const format formats[] = {
 #undef RP_DATA_FORMAT
 };
 
-static rp_status find_format(rp_ctx *ctx, const char *what, const char *name, const format **out)
+static rp_status find_format(rp_ctx *ctx, const char *key, const char *name, const format **out)
 {
     const char *names[RP_COUNT(formats) + 1] = { 0 };
 
@@ -39,27 +39,27 @@ static rp_status find_format(rp_ctx *ctx, const char *what, const char *name, co
         if (!strcmp(formats[i].name, name)) return RP_OK;
     }
     const char *near = rp__nearest(name, names);
-    return rp_fail(ctx, RP_ERR_CONFIG, "%s.format: unknown format '%s'%s%s%s", what, name, near ? "; did you mean '" : "",
+    return rp_fail(ctx, RP_ERR_CONFIG, "%s.format: unknown format '%s'%s%s%s", key, name, near ? "; did you mean '" : "",
                    near ? near : "", near ? "'?" : "");
 }
 
-static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_config *c, const rp_data_source *s)
+static rp_status check_config(rp_ctx *ctx, const char *key, const rp_data_config *c, const rp_data_source *s)
 {
     bool jsonl = !strcmp(c->format, "jsonl"), tokens = !strcmp(c->format, "tokens"), chat = !strcmp(c->format, "chat");
     bool alpaca = !strcmp(c->format, "alpaca");
     int64_t samples;
 
-    RP_CHECK(ctx, c->n_paths || (c->path && *c->path), RP_ERR_CONFIG, "%s.path is not set", what);
-    RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", what,
+    RP_CHECK(ctx, c->n_paths || (c->path && *c->path), RP_ERR_CONFIG, "%s.path is not set", key);
+    RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", key,
              c->format);
-    RP_CHECK(ctx, jsonl || !c->prompt_column, RP_ERR_CONFIG, "%s.prompt_column needs format jsonl, not %s", what, c->format);
+    RP_CHECK(ctx, jsonl || !c->prompt_column, RP_ERR_CONFIG, "%s.prompt_column needs format jsonl, not %s", key, c->format);
     RP_CHECK(ctx, c->train_on_input || c->prompt_column || chat || alpaca, RP_ERR_CONFIG, "%s.train_on_input: false needs %s.prompt_column",
-             what, what);
+             key, key);
     RP_CHECK(ctx, !chat || s->chat, RP_ERR_CONFIG,
-             "%s.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template", what);
-    RP_CHECK(ctx, !(jsonl || chat) || c->column, RP_ERR_CONFIG, "%s.column is not set", what);
+             "%s.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template", key);
+    RP_CHECK(ctx, !(jsonl || chat) || c->column, RP_ERR_CONFIG, "%s.column is not set", key);
     RP_CHECK(ctx, c->masking.probability == 0 || (c->masking.mask_id >= 0 && c->masking.mask_id < s->vocab), RP_ERR_CONFIG,
-             "the tokenizer has no '[MASK]' to hide tokens behind; set loss.mask_token_id to an id below %" PRId32, s->vocab);
+             "the tokenizer has no '[MASK]' token; set loss.mask_token_id to an id below %" PRId32, s->vocab);
     RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed",
              c->max_seq_len);
     RP_CHECK(ctx, c->batch_size >= 1 && c->accumulation >= 1 && c->ranks >= 1 && c->rank >= 0 && c->rank < c->ranks,
@@ -79,7 +79,7 @@ static rp_status check_config(rp_ctx *ctx, const char *what, const rp_data_confi
 
 /* ---- files ---- */
 
-/* A file of which nothing was begun or skipped has nothing in it. */
+/* A file that added no tokens and no skipped documents is counted as skipped itself. */
 static rp_status read_file(const rp_read_job *job, const format *f)
 {
     rp_store_counts before = rp__store_counts(job->store);
@@ -94,7 +94,7 @@ static rp_status read_file(const rp_read_job *job, const format *f)
 static rp_status data_read_all(rp_data *d, rp_read_job *job, const format *f)
 {
     rp_data_files files;
-    rp_status status = rp__data_files(d->ctx, job->what, job->config, &files);
+    rp_status status = rp__data_files(d->ctx, job->key, job->config, &files);
 
     d->n_files = files.n;
     for (int64_t i = 0; i < files.n && status == RP_OK; i++) {
@@ -118,7 +118,7 @@ static void say_skipped(const rp_data *d, char out[RP_ERROR_CHARS])
                  rp__store_first_skipped(d->store));
 }
 
-static rp_status too_little(const rp_data *d, const char *what)
+static rp_status too_little(const rp_data *d, const char *key)
 {
     char wants[160] = "one is needed", skipped[RP_ERROR_CHARS];
     const rp_data_config *c = &d->config;
@@ -126,23 +126,23 @@ static rp_status too_little(const rp_data *d, const char *what)
 
     say_skipped(d, skipped);
     if (n->skipped && !n->samples)
-        return rp_fail(d->ctx, RP_ERR_CONFIG, "%s has nothing to learn from: no sample has a target%s", what, skipped);
+        return rp_fail(d->ctx, RP_ERR_CONFIG, "%s has nothing to learn from: no sample has a target%s", key, skipped);
     if (d->step_samples > 1)
         snprintf(wants, sizeof wants, "a step takes %" PRId64 " (batch_size %" PRId64 " x gradient_accumulation_steps %" PRId64 " x %d rank%s)",
                  d->step_samples, c->batch_size, c->accumulation, c->ranks, s_of(c->ranks));
     return rp_fail(d->ctx, RP_ERR_CONFIG, "%s has too little data: %" PRId64 " token%s in %" PRId64 " document%s make %" PRId64
-                   " sample%s of max_seq_len %" PRId64 ", %s%s", what, n->tokens, s_of(n->tokens), n->documents, s_of(n->documents), n->samples,
+                   " sample%s of max_seq_len %" PRId64 ", %s%s", key, n->tokens, s_of(n->tokens), n->documents, s_of(n->documents), n->samples,
                    s_of(n->samples), c->max_seq_len, wants, skipped);
 }
 
-static rp_status count_samples(rp_data *d, const char *what)
+static rp_status count_samples(rp_data *d, const char *key)
 {
     const rp_data_config *c = &d->config;
 
     d->n               = rp__store_counts(d->store);
     d->step_samples    = c->batch_size * c->accumulation * c->ranks;
     d->steps_per_epoch = d->n.samples / d->step_samples;
-    return d->steps_per_epoch >= 1 ? RP_OK : too_little(d, what);
+    return d->steps_per_epoch >= 1 ? RP_OK : too_little(d, key);
 }
 
 static rp_status data_make_room(rp_data *d)
@@ -159,17 +159,17 @@ static rp_status data_make_room(rp_data *d)
     return d->arrays ? RP_OK : RP_ERR_MEMORY;
 }
 
-static rp_status fill_store(rp_data *d, const char *what, const rp_data_config *config, const rp_data_source *source)
+static rp_status fill_store(rp_data *d, const char *key, const rp_data_config *config, const rp_data_source *source)
 {
     const format *f;
 
-    RP_TRY(find_format(d->ctx, what, config->format, &f));
-    RP_TRY(check_config(d->ctx, what, config, source));
+    RP_TRY(find_format(d->ctx, key, config->format, &f));
+    RP_TRY(check_config(d->ctx, key, config, source));
     RP_TRY(rp__store_new(d->ctx, config, &d->store));
-    rp_read_job job = { d->ctx, what, config->path, config, source, d->store, 0 };
+    rp_read_job job = { d->ctx, key, config->path, config, source, d->store, 0 };
     RP_TRY(data_read_all(d, &job, f));
     RP_TRY(rp__store_finish(d->store));
-    RP_TRY(count_samples(d, what));
+    RP_TRY(count_samples(d, key));
     return data_make_room(d);
 }
 
@@ -177,7 +177,7 @@ static rp_status look(const rp_read_job *job, const format *f)
 {
     rp_data_files files;
     rp_read_job each = *job;
-    rp_status status = rp__data_files(job->ctx, job->what, job->config, &files);
+    rp_status status = rp__data_files(job->ctx, job->key, job->config, &files);
 
     for (int64_t i = 0; i < files.n && i < job->most && status == RP_OK; i++) {
         each.path = files.path[i];
@@ -188,29 +188,29 @@ static rp_status look(const rp_read_job *job, const format *f)
     return status;
 }
 
-rp_status rp__data_look(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source, int64_t most, bool *looked)
+rp_status rp__data_look(rp_ctx *ctx, const char *key, const rp_data_config *config, const rp_data_source *source, int64_t most, bool *looked)
 {
     rp_store *store = NULL;
     const format *f;
 
-    RP_TRY(find_format(ctx, what, config->format, &f));
-    RP_TRY(check_config(ctx, what, config, source));
+    RP_TRY(find_format(ctx, key, config->format, &f));
+    RP_TRY(check_config(ctx, key, config, source));
     *looked = strcmp(f->name, "text") && strcmp(f->name, "tokens");
     if (!*looked) return RP_OK;
     RP_TRY(rp__store_new(ctx, config, &store));
-    rp_status status = look(&(rp_read_job){ ctx, what, NULL, config, source, store, most }, f);
+    rp_status status = look(&(rp_read_job){ ctx, key, NULL, config, source, store, most }, f);
     rp__store_free(store);
     return status;
 }
 
-rp_status rp__data_open(rp_ctx *ctx, const char *what, const rp_data_config *config, const rp_data_source *source,
+rp_status rp__data_open(rp_ctx *ctx, const char *key, const rp_data_config *config, const rp_data_source *source,
                         rp_data **out)
 {
     rp_data *d = rp__host_alloc(ctx, sizeof *d);
 
     if (!d) return RP_ERR_MEMORY;
     *d               = (rp_data){ .ctx = ctx, .config = *config, .counted_step = -1 };
-    rp_status status = fill_store(d, what, config, source);
+    rp_status status = fill_store(d, key, config, source);
     d->by_template   = config->by_template && source->chat && strcmp(config->format, "chat");
     if (status != RP_OK) rp__data_close(d);
     else *out = d;
@@ -240,13 +240,13 @@ const char *rp__data_text(const rp_data_info *i, const char *path, int n_paths, 
     snprintf(out, RP_DATA_TEXT_CHARS, "%s%s: %" PRId64 " file%s, %" PRId64 " document%s, %" PRId64 " tokens, %" PRId64 " %s; %" PRId64
              " sample%s, %" PRId64 " truncated, %" PRId64 " skipped%s", path, n_paths > 1 ? " and others" : "", i->n_files, s_of(i->n_files),
              i->n_documents, s_of(i->n_documents), i->n_tokens, i->n_targets, i->masked ? "of them may be hidden" : "targets", i->n_samples,
-             s_of(i->n_samples), i->n_truncated, i->n_skipped, i->by_template ? "; by the model's chat template" : "");
+             s_of(i->n_samples), i->n_truncated, i->n_skipped, i->by_template ? "; formatted by the model's chat template" : "");
     return out;
 }
 
 /* ---- batches ---- */
 
-/* Sample i of a step: where it lies in the store. */
+/* Find sample i of a step in the store. */
 static rp_status locate(rp_data *d, int64_t step, int64_t i, int64_t *first, int64_t *count)
 {
     int64_t epoch = step / d->steps_per_epoch, place = step % d->steps_per_epoch * d->step_samples + i;
@@ -271,13 +271,13 @@ static int32_t label_of(const rp_data *d, uint32_t word)
 
 static bool may_be_target(const rp_data *d, uint32_t word) { return label_of(d, word) != d->config.ignore_index; }
 
-/* The number that a sample's masks follow from. */
+/* The sample number that the masks depend on. */
 static int64_t masked_as(const rp_data *d, int64_t step, int64_t i)
 {
     return d->config.masking.fixed ? step % d->steps_per_epoch * d->step_samples + i : i;
 }
 
-/* Targets of the sample that was read. */
+/* Number of targets of the sample in d->words. */
 static int64_t count_targets(const rp_data *d, int64_t step, int64_t i, int64_t n)
 {
     bool masks     = d->config.masking.probability > 0;
@@ -301,7 +301,7 @@ rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
         sum.tokens += n;
         sum.targets += count_targets(d, step, i, n);
     }
-    RP_BUG_IF(sum.targets < d->step_samples);       /* each sample has one */
+    RP_BUG_IF(sum.targets < d->step_samples);       /* each sample has at least one target */
     d->counted_step = step;
     d->counted      = sum;
     *out            = sum;
@@ -310,7 +310,7 @@ rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
 
 typedef struct { int32_t *tokens, *labels, *positions, *doc_start; } row;
 
-/* Padding is a document of its own at the end of the row: nothing before it sees it, and it has no labels. */
+/* Padding forms a document of its own at the end of the row, so nothing before it attends to it. It has no labels. */
 static void fill_row(const rp_data *d, const row *r, int64_t count, int64_t length)
 {
     int32_t start = 0;
@@ -325,7 +325,7 @@ static void fill_row(const rp_data *d, const row *r, int64_t count, int64_t leng
     }
 }
 
-/* In place of the shifted labels. */
+/* Replace the shifted labels by masked targets. */
 static void mask_row(const rp_data *d, const row *r, int64_t step, int64_t sample, int64_t count, int64_t length)
 {
     int64_t n = 0;
@@ -341,7 +341,7 @@ static void mask_row(const rp_data *d, const row *r, int64_t step, int64_t sampl
     }
 }
 
-/* Of the micro-batch over all ranks: where the ranks hold one model together they run the same shapes. */
+/* Longest sample of the micro-batch over all ranks: ranks that share one model must run the same shapes. */
 static rp_status longest(rp_data *d, int64_t step, int64_t micro, int64_t *length)
 {
     int64_t all = d->config.ranks * d->config.batch_size;

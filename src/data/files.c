@@ -1,4 +1,4 @@
-/* data/files.c -- paths, folders and globs to a list of files: see files.h. */
+/* data/files.c -- expands paths, folders and globs to a list of files; see files.h. */
 #include "data/files.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 typedef struct {
     rp_ctx *ctx;
-    const char *what, *format, *extensions;
+    const char *key, *format, *extensions;
     rp_data_files *files;
 } search;
 
@@ -97,8 +97,8 @@ static bool component_matches(const char *pattern, const char *path)
     return !fnmatch(one, other, FNM_PERIOD);
 }
 
-/* Component by component. After two stars the rest may begin at any component; the last two stars that were met are the ones to go back to, as with
- * single stars in a name, so a match takes no more than their product. */
+/* Matches component by component. After two stars the rest may begin at any component. On a mismatch, matching resumes one component after the
+ * last two stars, so the time is at most the product of both lengths. */
 static bool matches(const char *pattern, const char *path)
 {
     const char *again = NULL, *from = NULL;
@@ -122,7 +122,7 @@ static bool matches(const char *pattern, const char *path)
 
 /* ---- folders ---- */
 
-/* A folder's files by extension, or by the pattern of their paths. A link to nothing is added, too: opening it says so. */
+/* Adds a file of a folder if its extension or the pattern matches. A dangling link is added too, so that opening it reports the error. */
 static rp_status take_entry(const search *s, FTS *tree, FTSENT *e, const char *pattern)
 {
     const char *path = e->fts_path;
@@ -161,14 +161,14 @@ static rp_status take_folder(const search *s, const char *folder)
     size_t n       = strlen(folder);
 
     RP_TRY(walk(s, folder, NULL));
-    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%s.path: no file in the folder '%s' ends in one of %s, packed or not: the format is %s; a "
-             "glob takes others, as '%s%s**/*.c'", s->what, folder, s->extensions, s->format, folder, n && folder[n - 1] == '/' ? "" : "/");
+    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%s.path: no file in the folder '%s' ends in one of %s (with or without .gz or .zst), which format %s "
+             "reads; for other files use a glob, such as '%s%s**/*.c'", s->key, folder, s->extensions, s->format, folder, n && folder[n - 1] == '/' ? "" : "/");
     return RP_OK;
 }
 
 /* ---- globs ---- */
 
-/* All folders below the components that have nothing to match. */
+/* Walks all folders below the leading components that have no wildcard. */
 static rp_status take_deep(const search *s, const char *pattern)
 {
     const char *rest = pattern;
@@ -220,13 +220,13 @@ static rp_status take_path(const search *s, const char *path)
 
     if (!stat(path, &info)) return take_existing(s, path);
     RP_TRY(is_deep(path) ? take_deep(s, path) : take_glob(s, path));
-    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%s.path: no file matches '%s'", s->what, path);
+    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%s.path: no file matches '%s'", s->key, path);
     return RP_OK;
 }
 
-rp_status rp__data_files(rp_ctx *ctx, const char *what, const rp_data_config *c, rp_data_files *out)
+rp_status rp__data_files(rp_ctx *ctx, const char *key, const rp_data_config *c, rp_data_files *out)
 {
-    search s = { ctx, what, c->format, "", out };
+    search s = { ctx, key, c->format, "", out };
 
     *out = (rp_data_files){ 0 };
     for (int i = 0; i < RP_COUNT(formats); i++)

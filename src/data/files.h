@@ -1,13 +1,13 @@
-/* data/files.h -- the files that a dataset's path names.
+/* data/files.h -- expands the path of a dataset to a list of files.
  *
- *   a file                    itself, brackets and stars in its name or not
- *   a folder                  all files below it with an extension of the format (formats.def), packed by gzip or zstd or not
- *   data/part-*.txt           a glob of one folder
- *   data/(two stars)/x*.txt   a glob of all folders below: a component of two stars stands for any number of folders, none too
- *   a list                    of these; it keeps its order
+ *   a file                    the file itself, even if its name contains brackets or stars
+ *   a folder                  all files below it with an extension of the format (formats.def), with or without .gz or .zst after it
+ *   data/part-*.txt           a glob in one folder
+ *   data/(two stars)/x*.txt   a glob in all folders below: a component of two stars matches any number of folders, including zero
+ *   a list                    any of these; the order of the list is kept
  *
- * The files of a folder or a glob come in the bytewise order of their paths. Hidden files and folders, whose names begin with a dot, are left out
- * unless a glob of one folder names the dot. Links are followed, also to folders; one that leads back up is not.
+ * The files of a folder or a glob are sorted bytewise by path. Hidden files and folders (names that begin with a dot) are skipped,
+ * unless a glob of one folder spells out the dot. Symbolic links are followed, also to folders, except links that lead to a parent folder.
  */
 #ifndef RP_DATA_FILES_H
 #define RP_DATA_FILES_H
@@ -18,12 +18,12 @@ typedef struct {
     rp_ctx *ctx;
     char **path;
     int64_t n, room;
-    int64_t bytes;                      /* of all files together, packed ones as they are */
+    int64_t bytes;                      /* total size of the files on disk; compressed files count with their compressed size */
 } rp_data_files;
 
-/* Free the list whatever the status was.
- * errors  RP_ERR_MATCH nothing is there · RP_ERR_CONFIG a file cannot be looked at · RP_ERR_IO a folder cannot be read · RP_ERR_MEMORY */
-rp_status rp__data_files(rp_ctx *ctx, const char *what, const rp_data_config *config, rp_data_files *out);
+/* List the files of the config. `key` is the recipe key, for messages. Call rp__data_files_free on `out` even if this fails.
+ * errors  RP_ERR_MATCH no file matches · RP_ERR_CONFIG a file cannot be opened · RP_ERR_IO a folder cannot be read · RP_ERR_MEMORY */
+rp_status rp__data_files(rp_ctx *ctx, const char *key, const rp_data_config *config, rp_data_files *out);
 void rp__data_files_free(rp_data_files *files);
 
 #endif

@@ -1,4 +1,4 @@
-/* data/masking.c -- one block of Philox a token: its place in the order of choice, which of the three ways, which other token. */
+/* data/masking.c -- one Philox block per token: word 0 orders the choice, word 1 picks the kind of replacement, word 2 the random id. */
 #include "data/masking.h"
 
 #include <math.h>
@@ -6,13 +6,13 @@
 
 #include "base/philox.h"
 
-#define ROUNDING UINT32_MAX             /* the block that no position has */
+#define ROUNDING UINT32_MAX             /* a block number that no position has */
 
 uint64_t rp__masking_key(uint64_t seed)
 {
-    static const char what[] = "masked tokens";
+    static const char purpose[] = "masked tokens";
 
-    return rp__hash(what, sizeof what, rp__hash(&seed, sizeof seed, RP_HASH_START));
+    return rp__hash(purpose, sizeof purpose, rp__hash(&seed, sizeof seed, RP_HASH_START));
 }
 
 static rp_philox masking_draw(const rp_masking *m, int64_t step, int64_t sample, int64_t position)
@@ -22,10 +22,10 @@ static rp_philox masking_draw(const rp_masking *m, int64_t step, int64_t sample,
     return rp__stream_block(&stream, 0, position);
 }
 
-/* As a fraction of all words, in exact arithmetic. */
+/* word / 2^32, exact. */
 static double fraction(uint32_t word) { return (double)word * 0x1p-32; }
 
-/* n * probability, rounded up where its fraction and `luck` make 1. Grows with n and with luck. */
+/* n * probability, rounded up if its fraction plus `luck` reaches 1. Increases with n and with luck. */
 static int64_t share(double probability, int64_t n, double luck)
 {
     double k = floor((double)n * probability + luck);
@@ -54,7 +54,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ordered by what is drawn at each, then by place: those with the least are chosen. */
+/* Sorts positions by their random word, ties by position; the smallest are chosen. */
 int64_t rp__masking_choose(const rp_masking *m, int64_t step, int64_t sample, uint64_t *place, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) place[i] |= (uint64_t)masking_draw(m, step, sample, (int64_t)place[i]).word[0] << 32;

@@ -1,9 +1,9 @@
-/* data/read_alpaca.c -- an instruction, its input if it has one, and the output, as of the Alpaca data set and those that copy it.
+/* data/read_alpaca.c -- reads the Alpaca format: an instruction, an optional input, and the output.
  *
  *   {"instruction": "Translate.", "input": "chat", "output": "cat"}
  *
- * The output is the answer (read_pair.c). With a chat template the prompt is the instruction and, after an empty line, the input; without one it is
- * the text of the Alpaca project (Taori et al., 2023). Other columns are passed over.
+ * The output is the answer (read_pair.c). With a chat template, the prompt is the instruction, an empty line, and the input. Without one, it is
+ * the prompt of the Alpaca project (Taori et al., 2023). Other columns are ignored.
  */
 #include "data/store.h"
 

@@ -1,10 +1,11 @@
-/* data/read_chat.c -- a conversation a JSON object (read_json.c), as the model's chat template writes it.
+/* data/read_chat.c -- reads one conversation per JSON object (read_json.c) and formats it with the model's chat template.
  *
  *   {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}
  *   {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]}
  *
- * Messages go to the template as they are; of the second kind first become of the first. The template writes what begins and ends a
- * text, so neither bos nor eos is added. Without train_on_input only answers are targets (template/chat.h), and a conversation without one is skipped.
+ * Messages of the first kind are passed to the template unchanged; the second kind is converted to the first. The template writes the begin and
+ * end of a text, so no bos or eos is added. Without train_on_input only answers are targets (template/chat.h), and a conversation without an
+ * answer is skipped.
  */
 #include "data/store.h"
 
@@ -12,7 +13,7 @@
 
 #include "template/chat.h"
 
-typedef struct { const rp_read_job *job; const char *place, *why; } reader;      /* why: a text of it that has no target has none */
+typedef struct { const rp_read_job *job; const char *place, *why; } reader;      /* why: the reason to report if a text has no target */
 
 /* ---- tokens ---- */
 
@@ -24,8 +25,8 @@ static rp_status encode(const rp_read_job *job, const char *text, int64_t bytes,
     return job->source->encode(job->source->user, text, bytes, RP_TEXT_WHOLE, &out->id, &out->n);
 }
 
-/* The first token that ends beyond byte `at`: what a text cut there and the whole have in common are the tokens before it. A token that
- * straddles the border belongs to what follows, as in transformers' mask. */
+/* Index of the first token that ends after byte `at`. Tokens before it are those that the text cut at `at` and the whole text have in common. A
+ * token that spans the border belongs to the part after it, as in the assistant mask of transformers. */
 static rp_status token_at(const rp_read_job *job, const rp_template_text *text, int64_t at, const ids *all, int64_t *out)
 {
     ids before;
@@ -75,7 +76,7 @@ static rp_status put_text(void *user, const rp_template_text *text)
 
 #define WRONG(r, ...) rp_fail((r)->job->ctx, RP_ERR_FORMAT, __VA_ARGS__)
 
-/* The column the recipe names. Its default, `text`, means where such files have conversations, unless one is there. */
+/* The column that the recipe names. If that is the default, `text`, and it holds no list, the usual columns of such files are tried. */
 static const json_t *conversation(const rp_read_job *job, const json_t *line, const char **name)
 {
     static const char *const usual[] = { "messages", "conversations" };
@@ -130,7 +131,7 @@ static bool says_nothing(const json_t *message)
     return json_is_string(content) && !json_string_length(content) && !json_object_get(message, "tool_calls");
 }
 
-/* The roles that there are, beside the one that is wanted. */
+/* Writes a reason that lists the roles found instead of 'assistant'. */
 static void name_roles(const json_t *messages, char *out, size_t chars)
 {
     size_t i, used = (size_t)snprintf(out, chars, "no message has the role 'assistant', there is");
@@ -147,7 +148,7 @@ static void name_roles(const json_t *messages, char *out, size_t chars)
     }
 }
 
-/* Why a text of this conversation would have no target; *all_empty: because each answer is. */
+/* Writes the reason to report if the conversation gives no target. *all_empty: all its answers are empty, so it is not rendered. */
 static void foresee(const rp_read_job *job, const json_t *messages, char *out, size_t chars, bool *all_empty)
 {
     size_t i, n_answers = 0, n_empty = 0;
@@ -158,9 +159,9 @@ static void foresee(const rp_read_job *job, const json_t *messages, char *out, s
         n_empty += rp__chat_is_answer(message) && says_nothing(message);
     }
     *all_empty = !job->config->train_on_input && n_answers && n_empty == n_answers;
-    if (job->config->train_on_input) snprintf(out, chars, "the chat template writes nothing of it");
+    if (job->config->train_on_input) snprintf(out, chars, "the chat template leaves it out");
     else if (!n_answers) name_roles(messages, out, chars);
-    else snprintf(out, chars, "%s", *all_empty ? "its answers are empty" : "the chat template writes nothing of its answers");
+    else snprintf(out, chars, "%s", *all_empty ? "its answers are empty" : "the chat template leaves its answers out");
 }
 
 static rp_status render(reader *r, const json_t *messages, const json_t *tools)

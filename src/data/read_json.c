@@ -1,11 +1,11 @@
-/* data/read_json.c -- the JSON objects of a file, one after another: lines of them, or one list.
+/* data/read_json.c -- reads the JSON objects of a file one by one, from JSON lines or from one list.
  *
  *   {"text": "a"}           [{"text": "a"},
  *   {"text": "b"}            {"text": "b"}]
  *
- * The first byte that is no white space decides. Either kind is read by windows of 64 KiB, and what is held is one object: a list may be larger than
- * memory, on one line or on many. Where an object of a list ends is seen from its brackets and quotes; whether it is JSON the parser says.
- * Blank lines are passed over. CR before the newline is allowed.
+ * The first byte that is not white space decides which it is. Both are read in windows of 64 KiB, and only one object is held at a time: a list
+ * may be larger than memory, on one line or on many. The end of an object in a list is found by counting brackets outside quotes; the parser
+ * checks the rest. Blank lines are ignored. CR before the newline is allowed.
  */
 #include "data/store.h"
 
@@ -18,17 +18,17 @@
 
 enum { WINDOW_BYTES = 1 << 16 };
 
-typedef enum { LINES, FIRST, BEFORE, INSIDE, BEHIND, CLOSED } where;    /* FIRST: behind the bracket, where the list may be empty */
+typedef enum { LINES, FIRST, BEFORE, INSIDE, BEHIND, CLOSED } where;    /* FIRST: after the opening bracket, where the list may end at once */
 
 typedef struct {
     const rp_read_job *job;
     rp_json_object_fn put;
-    bool known;                         /* lines or list */
+    bool known;                         /* whether the file is lines or a list */
     where at;
-    char *text;                         /* of the object so far */
+    char *text;                         /* the object read so far */
     int64_t n, room;
-    int64_t line, begun_line, number;   /* number: of the object in a list */
-    int64_t n_put;                      /* objects told of */
+    int64_t line, begun_line, number;   /* number: of the object in the list, from 1 */
+    int64_t n_put;                      /* objects passed to `put` */
     int64_t depth;
     bool quoted, escaped;
     char place[80];
@@ -71,10 +71,10 @@ static rp_status wrong_json(const reader *r, const json_error_t *e)
         return rp_fail(r->job->ctx, RP_ERR_MEMORY, "cannot parse '%s'%s: memory ran out", r->job->path, r->place);
     if (r->at == LINES) snprintf(column, sizeof column, ", column %d", e->column);
     return rp_fail(r->job->ctx, RP_ERR_FORMAT, "'%s'%s%s: %s%s", r->job->path, r->place, column, e->text,
-                   r->at == LINES && cut ? "; an object stands on one line, or all of them in one list" : "");
+                   r->at == LINES && cut ? "; each object must be on one line, or all objects in one list" : "");
 }
 
-/* Integers past 64 bits may stand in columns nobody asked for, NUL characters in text. */
+/* Accepts integers beyond 64 bits, which may be in unused columns, and NUL characters in text. */
 static rp_status put_object(reader *r)
 {
     json_error_t e;
@@ -109,7 +109,7 @@ static rp_status take_lines(reader *r, const char *text, int64_t n)
 
 /* ---- a list ---- */
 
-/* The bytes of an object up to its last, or all there are. *n: how many. */
+/* Scans to the end of the object, or to the end of the input. Returns whether the object ended; *n is the number of bytes scanned. */
 static bool find_end(reader *r, const char *text, int64_t most, int64_t *n)
 {
     for (*n = 0; *n < most;) {

@@ -1,8 +1,8 @@
-/* data/read_jsonl.c -- a JSON object (read_json.c) is a document: `column` is its text, or the answer to `prompt_column` (read_pair.c).
+/* data/read_jsonl.c -- reads one document per JSON object (read_json.c): `column` is its text, or the answer to `prompt_column` (read_pair.c).
  *
  *   [bos] text [eos]
  *
- * An empty text is skipped: its eos alone would be all there is to learn.
+ * A document with an empty text is skipped, because only its eos could be learned.
  */
 #include "data/store.h"
 
@@ -27,7 +27,7 @@ rp_status rp__read_no_column(const rp_read_job *job, const char *place, const js
     if (used) names[used] = '\0';
     if (talk) key_of_it = "format: chat";
     if (alpaca) key_of_it = "format: alpaca";
-    return rp_fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: no column '%s', there is %s: set '%s.%s'", job->path, place, column, names, job->what,
+    return rp_fail(job->ctx, RP_ERR_FORMAT, "'%s'%s: no column '%s', there is %s: set '%s.%s'", job->path, place, column, names, job->key,
                    key_of_it);
 }
 

@@ -1,10 +1,10 @@
-/* data/read_pair.c -- a prompt and its answer.
+/* data/read_pair.c -- adds a prompt and its answer as one document.
  *
- *   with a chat template       [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}] as the template writes it
- *   without                    [bos] prompt answer [eos]     tokenised apart, so the border between them is exact
+ *   with a chat template       [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}], formatted by the template
+ *   without                    [bos] prompt answer [eos]     prompt and answer are tokenised separately, so the border is exact
  *
- * Without train_on_input only the answer with its end is a target: a model must learn to stop. A pair without an answer is skipped, unless its prompt
- * is learnt.
+ * Without train_on_input only the answer and eos are targets; eos is one so that the model learns to stop. A pair without an answer is skipped,
+ * unless train_on_input is set and the prompt has text.
  */
 #include "data/store.h"
 

@@ -1,4 +1,4 @@
-/* data/read_text.c -- a text file is a document; and the steps that readers of text share. */
+/* data/read_text.c -- reads a text file as one document; also the functions that add tokens, shared by all readers. */
 #include "data/store.h"
 
 #include "text/file.h"

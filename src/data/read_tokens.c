@@ -1,4 +1,4 @@
-/* data/read_tokens.c -- ids as they are: u16 or u32, little-endian; a document ends after eos and at the end of the file. */
+/* data/read_tokens.c -- reads token ids, u16 or u32, little-endian. A document ends after eos and at the end of the file. */
 #include "data/store.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* data/shuffle.c -- the permutation of shuffle.h. */
+/* data/shuffle.c -- the permutation described in shuffle.h. */
 #include "data/shuffle.h"
 
 #include "base/philox.h"

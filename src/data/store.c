@@ -1,4 +1,4 @@
-/* data/store.c -- two unlinked temporary files: see store.h. */
+/* data/store.c -- implements the store of store.h with two unlinked temporary files. */
 #include "data/store.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { BUFFER_BYTES = 1 << 18 };
 
-typedef struct {                /* appended through a buffer, then read at any place */
+typedef struct {                /* written sequentially through a buffer, then read at any offset */
     int fd;
     int64_t written_bytes, held_bytes;
     uint8_t *buffer;
@@ -18,11 +18,11 @@ typedef struct {                /* appended through a buffer, then read at any p
 
 typedef struct { int64_t first, count; } stretch;
 
-typedef struct {                /* the document that is open */
+typedef struct {                /* the open document */
     const char *path;
     char place[64], why[200];
-    int64_t first;              /* token */
-    int64_t targets, within;    /* of all of it · of its first max_seq_len tokens */
+    int64_t first;              /* index of its first token */
+    int64_t targets, within;    /* targets in the whole document; targets in its first max_seq_len tokens */
     int64_t first_target;
     bool open;
 } document;
@@ -34,8 +34,8 @@ struct rp_store {
     int64_t most;               /* max_seq_len */
     int32_t ignore_index;
     rp_store_counts n;
-    int64_t window_targets;     /* packed: of the sample that grows */
-    int64_t passed_over;        /* of those skipped, the ones whose tokens are among the others */
+    int64_t window_targets;     /* packed: targets of the incomplete sample */
+    int64_t passed_over;        /* skipped samples whose tokens are in the store */
     document doc;
     char skipped[RP_ERROR_CHARS];
     uint64_t hash;
@@ -54,7 +54,7 @@ static int open_in(const char *directory)
     return fd;
 }
 
-/* /var/tmp before /tmp: the latter is often memory. */
+/* /var/tmp comes before /tmp, because /tmp is often in memory. */
 static int open_anywhere(const char *directory)
 {
     const char *tries[] = { directory, getenv("TMPDIR"), "/var/tmp", "/tmp" };
@@ -199,7 +199,7 @@ rp_status rp__store_begin(rp_store *s, const char *path, const char *place)
 
 void rp__store_why(rp_store *s, const char *why) { snprintf(s->doc.why, sizeof s->doc.why, "%s", why); }
 
-/* The sample that ends with the token put last. */
+/* Ends the packed sample whose last token was just added. */
 static rp_status end_window(rp_store *s)
 {
     int64_t targets = s->window_targets;
@@ -213,7 +213,7 @@ static rp_status end_window(rp_store *s)
     return RP_OK;
 }
 
-/* The first token of a sample is a target only where it can be hidden. */
+/* The first token of a sample counts as a target only with masking. */
 static rp_status count_token(rp_store *s, bool target)
 {
     document *d        = &s->doc;
@@ -234,7 +234,7 @@ rp_status rp__store_put(rp_store *s, int32_t id, bool target)
     s->n.documents += s->at_begin;
     RP_TRY(scratch_put(s->ctx, &s->words, &word, sizeof word));
     s->at_begin = false;
-    s->hash     = (s->hash ^ word) * 0x100000001b3ull;      /* FNV-1a by words: bytes would cost four times as much */
+    s->hash     = (s->hash ^ word) * 0x100000001b3ull;      /* FNV-1a over words; bytes would cost four times as much */
     s->n.tokens++;
     return count_token(s, target && id != s->ignore_index);
 }
@@ -253,7 +253,7 @@ rp_status rp__store_finish(rp_store *s)
 rp_store_counts rp__store_counts(const rp_store *s) { return s->n; }
 const char *rp__store_first_skipped(const rp_store *s) { return s->skipped; }
 
-/* The order of samples follows from their number, so those passed over count. */
+/* The shuffled order depends on the number of samples, so the hash includes the skipped ones. */
 uint64_t rp__store_hash(const rp_store *s)
 {
     return s->passed_over ? rp__hash(&s->passed_over, sizeof s->passed_over, s->hash) : s->hash;

@@ -1,4 +1,4 @@
-/* explain/explain.c -- the slots of a step with the reasons of their fates, and totals by module. */
+/* explain/explain.c -- records the slots of a step with the reasons for their fates, and sums them up by module. */
 #include "base/list.h"
 #include "explain/internal.h"
 #include "ops/call.h"
@@ -14,7 +14,7 @@ void *rp__explain_add(rp_ctx *ctx, explain_list *list, int64_t size)
     return (char *)list->at + list->n++ * size;
 }
 
-/* Open addressing over known.at, twice as many places as texts. */
+/* Open addressing over known.at, which has twice as many places as texts. */
 static const char **find_text(const explain_list *known, const char *text)
 {
     const char **at = known->at;
@@ -58,7 +58,7 @@ const char *rp__explain_text(rp_explain *e, const char *text)
 
 /* ---- modules ---- */
 
-/* "layers.3" of "layers.3.mlp.up", else the first part. */
+/* The length of "layers.3" in "layers.3.mlp.up"; of the first part if there is no number. */
 static size_t module_chars(const char *path)
 {
     size_t first = strcspn(path, "."), next = first;
@@ -98,7 +98,7 @@ static const char *reason(rp_explain *e, const rp_tape_slot *s)
     if (s->call->op->flags & RP_OP_DECIDES) return rp__explain_text(e, "kept: a decision");
     if (s->overruled) return rp__bump_format(&e->bump, "kept: read outside %s", s->region);
     if (s->region && s->fate == RP_RECOMPUTE) return rp__bump_format(&e->bump, "region %s", s->region);
-    if (s->region && !rp__op_replays(s->call->op)) return rp__explain_text(e, "kept: never run again");
+    if (s->region && !rp__op_replays(s->call->op)) return rp__explain_text(e, "kept: never replayed");
     return rp__explain_text(e, s->backward_reads ? "kept: no region" : "kept: a replay reads it");
 }
 
@@ -179,7 +179,7 @@ static void watch_close(rp_explain *e)
 
 static rp_status explain_finish(rp_explain *e)
 {
-    RP_CHECK(e->watch->ctx, !e->watch->lost, RP_ERR_MEMORY, "no memory to note what a step does");
+    RP_CHECK(e->watch->ctx, !e->watch->lost, RP_ERR_MEMORY, "out of memory while recording a step");
     RP_TRY(total_slots(e));
     RP_TRY(rp__explain_peak(e));
     const explain_list *list = &e->watch->module;
@@ -206,9 +206,9 @@ void rp__explain_close(rp_explain *e)
     *e = (rp_explain){ 0 };
 }
 
-/* ---- lines ---- */
+/* ---- rows ---- */
 
-/* Parts that are numbers, of a path in a longer text too, but not a line of a file. */
+/* Replaces numbered parts of a path by '*', also within a longer text. The line number of a file stays. */
 const char *rp__explain_pattern(rp_bump *bump, const char *text)
 {
     char *out = rp__bump_text(bump, text, (int64_t)strlen(text)), *to = out;
@@ -232,7 +232,7 @@ static bool same_line(const rp_explain_row *a, const rp_explain_row *b)
            !strcmp(a->by, b->by);
 }
 
-/* A rule is named by its place, in which numbers are no blocks. */
+/* A rule is named by its place. Numbers in a place are not block numbers. */
 static bool make_row(rp_explain *e, const rp_explain_slot *slot, rp_explain_row *out)
 {
     bool by_region = !strncmp(slot->by, "region ", 7) || !strncmp(slot->by, "kept: ", 6);

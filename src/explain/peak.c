@@ -1,6 +1,7 @@
-/* explain/peak.c -- the ledger observed: what is live, when it was most, and whose it was then.
+/* explain/peak.c -- observes the ledger: the live buffers, the peak, and the owners of the bytes at the peak.
  *
- * Before the step only what is live is kept. In the step everything is logged, and the log is run again up to the peak when it is over. */
+ * Before the step only the live buffers are recorded. During the step every event is logged. At its end the log is replayed up to the peak.
+ */
 #include "explain/internal.h"
 
 #include <stdio.h>
@@ -13,46 +14,46 @@ static const char *const phase_names[] = {
 
 /* ---- one event ---- */
 
-/* Outputs and by-products of a call come before its scratch. */
-static bool is_scratch(const rp_explain_watch *w, const rp_tape_work *now, const char *what)
+/* Outputs and by-products of a call are taken before its scratch. */
+static bool is_scratch(const rp_explain_watch *w, const rp_tape_work *now, const char *name)
 {
-    if (now->phase == RP_TAPE_BACKWARD) return !strcmp(what, now->call->op->name);
+    if (now->phase == RP_TAPE_BACKWARD) return !strcmp(name, now->call->op->name);
     return w->n_takes > now->call->n_out + now->call->n_slot;
 }
 
-static const char *of_call(rp_explain *e, const rp_tape_work *now, const char *what)
+static const char *of_call(rp_explain *e, const rp_tape_work *now, const char *name)
 {
     const char *op = now->call->op->name, *role = "";
     char text[256];
 
-    if (is_scratch(e->watch, now, what)) role = ": scratch";
-    else if (now->phase == RP_TAPE_BACKWARD && !strcmp(what, "a gradient")) role = ": gradient";
-    else if (now->phase == RP_TAPE_BACKWARD) return rp__explain_text(e, what);
+    if (is_scratch(e->watch, now, name)) role = ": scratch";
+    else if (now->phase == RP_TAPE_BACKWARD && !strcmp(name, "a gradient")) role = ": gradient";
+    else if (now->phase == RP_TAPE_BACKWARD) return rp__explain_text(e, name);
     snprintf(text, sizeof text, "%.200s%s%s", op, role, now->phase == RP_TAPE_REPLAY ? ", replayed" : "");
     return rp__explain_text(e, text);
 }
 
-/* Parameters, their gradients and optimizer states say themselves whose they are. */
+/* Names of parameters, of their gradients and of optimizer states already contain the owner. */
 static void name_owner(rp_explain *e, const rp_mem_event *event, const rp_tape_work *now, rp_explain_event *out)
 {
     static const char gradient[] = "the gradient of ";
     const rp_scope *scope        = rp__tape_ctx(e->watch->ctx)->scope;
-    const char *what             = event->what;
+    const char *name             = event->what;
 
     out->path = now->phase != RP_TAPE_OTHER ? now->path : scope ? scope->path : "";
     out->at   = rp__explain_text(e, out->path);
     out->op   = now->phase != RP_TAPE_OTHER ? rp__explain_text(e, now->call->op->name) : NULL;
     if (event->mem_class == RP_MEM_PARAM) {
-        out->path = what;
-        out->what = "parameters";
-        rp__explain_module_of(e, what);         /* so that modules are told in the order of the model */
+        out->path = name;
+        out->name = "parameters";
+        rp__explain_module_of(e, name);         /* now, so that modules are listed in the order of the model */
     } else if (event->mem_class == RP_MEM_OPTIM) {
-        out->path = what;
-        out->what = "optimizer state";
+        out->path = name;
+        out->name = "optimizer state";
     } else if (event->mem_class == RP_MEM_GRAD) {
-        out->path = strncmp(what, gradient, sizeof gradient - 1) ? out->path : what + sizeof gradient - 1;
-        out->what = "gradient";
-    } else out->what = now->phase == RP_TAPE_OTHER ? rp__explain_text(e, what) : of_call(e, now, what);
+        out->path = strncmp(name, gradient, sizeof gradient - 1) ? out->path : name + sizeof gradient - 1;
+        out->name = "gradient";
+    } else out->name = now->phase == RP_TAPE_OTHER ? rp__explain_text(e, name) : of_call(e, now, name);
     out->path = rp__explain_text(e, out->path);
 }
 
@@ -81,7 +82,7 @@ static rp_explain_event event_of(rp_explain *e, const rp_mem_event *event)
     return out;
 }
 
-/* ---- what is live ---- */
+/* ---- live buffers ---- */
 
 static int find_live(const explain_list *live, int64_t offset)
 {
@@ -92,7 +93,7 @@ static int find_live(const explain_list *live, int64_t offset)
     return i;
 }
 
-/* Blocks of no bytes share their offset with others, and are nobody's. */
+/* Buffers of 0 bytes share their offset with others and have no owner. */
 static bool apply(rp_ctx *ctx, explain_list *live, const rp_explain_event *event)
 {
     rp_explain_event *at = live->at;
@@ -147,7 +148,7 @@ rp_status rp__explain_pause(rp_explain *e)
 {
     if (!e->watch) return RP_OK;
     rp__mem_observe(e->watch->ctx->space[0], NULL, NULL);
-    RP_CHECK(e->watch->ctx, !e->watch->lost, RP_ERR_MEMORY, "no memory to note what is live before a step");
+    RP_CHECK(e->watch->ctx, !e->watch->lost, RP_ERR_MEMORY, "out of memory while recording live buffers");
     return RP_OK;
 }
 
@@ -171,7 +172,7 @@ static int by_owner(const void *left, const void *right)
     const rp_explain_event *a = left, *b = right;
     int order                 = strcmp(a->path, b->path);
 
-    if (!order) order = strcmp(a->what, b->what);
+    if (!order) order = strcmp(a->name, b->name);
     return order ? order : (int)a->mem_class - (int)b->mem_class;
 }
 
@@ -196,7 +197,7 @@ static rp_status list_owners(rp_explain *e, rp_explain_event *block, int n)
         m->peak_at[block[i].mem_class] += block[i].bytes;
         e->peak_at[block[i].mem_class] += block[i].bytes;
         if (i == 0 || by_owner(&block[i - 1], &block[i]))
-            e->owner[e->n_owners++] = (rp_explain_owner){ block[i].path, block[i].what, block[i].mem_class, 0, 0 };
+            e->owner[e->n_owners++] = (rp_explain_owner){ block[i].path, block[i].name, block[i].mem_class, 0, 0 };
         e->owner[e->n_owners - 1].bytes += block[i].bytes;
         e->owner[e->n_owners - 1].n++;
     }
@@ -233,6 +234,6 @@ rp_status rp__explain_peak(rp_explain *e)
     e->peak_bytes = w->most_bytes;
     e->peak_event = w->most_at ? phase_names[log[w->most_at - 1].phase] : "other";
     e->peak_path  = w->most_at ? log[w->most_at - 1].at : "";
-    e->peak_op    = !w->most_at ? "the step begins" : log[w->most_at - 1].op ? log[w->most_at - 1].op : log[w->most_at - 1].what;
+    e->peak_op    = !w->most_at ? "the step begins" : log[w->most_at - 1].op ? log[w->most_at - 1].op : log[w->most_at - 1].name;
     return list_owners(e, w->live.at, w->live.n);
 }

@@ -1,4 +1,4 @@
-/* fates/fates.c -- the record, the states of a value, and who keeps it in the forward. */
+/* fates/fates.c -- the record, the states of a value, and which values the forward holds. */
 #include "fates/fates.h"
 
 #include "base/list.h"
@@ -55,7 +55,7 @@ void rp__fates_add_read(rp_fates *w, int value)
     c->n_reads++;
 }
 
-/* Inside a region of its own it is made again for each reader, and so is what a rule has recomputed. */
+/* Values of a single-call region are recomputed for each reader. So are values for which a must-rule says recompute. */
 void rp__fates_add_made(rp_fates *w, int value, int decided, bool must, bool replays)
 {
     rp_fate_call *c              = last_call(w);
@@ -101,7 +101,7 @@ void rp__fates_drop(rp_fates *w, int value)
     if (w->act->drop) w->act->drop(w->self, value);
 }
 
-/* What a fetch says now has no reader any more. */
+/* The value has no reader left, so the result of the wait is ignored. */
 void rp__fates_unfetch(rp_fates *w, int value)
 {
     rp_fate_value *v = &w->value[value];
@@ -145,7 +145,7 @@ void rp__fates_check(const rp_fates *w, int value)
     RP_BUG_IF(v->left < 0 || v->pending < 0);
 }
 
-/* ---- who keeps it ---- */
+/* ---- which values the forward holds ---- */
 
 bool rp__fates_replayed_for(const rp_fates *w, const rp_fate_value *v, const rp_fate_call *c)
 {
@@ -155,7 +155,8 @@ bool rp__fates_replayed_for(const rp_fates *w, const rp_fate_value *v, const rp_
     return top != NONE && rp__fates_within(w, v->region, top);
 }
 
-/* What a region reads from outside is held without a promise until the outermost one closes and it is known whether its replay reads it. */
+/* A value that a region reads from outside is held without a promise until the outermost region closes. Only then is it known whether the
+ * replay reads it. */
 bool rp__fates_keeps(rp_fates *w, int c, int value, bool backward)
 {
     rp_fate_value *v = &w->value[value];

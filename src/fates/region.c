@@ -1,19 +1,19 @@
-/* fates/region.c -- what the replay of a region runs, leaves and reads from outside.
+/* fates/region.c -- finds the calls that the replay of a region runs, the values it leaves and the values it reads from outside.
  *
- * Found once, when the outermost region closes, for it and every region in it, the innermost first:
+ * The lists are made once, when the outermost region closes, for it and every region in it, the innermost first:
  *
  *   makes    values made in the region that the backward of one of its own calls reads, or that a region inside it reads as a
- *            bound, or that are made on demand; those of inner regions are left to the replay of the inner region
- *   run      the calls that `makes` depends on, found backwards from them: nothing else runs again
- *   bounds   what those calls read from outside the region
+ *            bound, or that are made on demand; values of inner regions are left to the replay of the inner region
+ *   run      the calls that `makes` depends on, found backwards from them; no other call is rerun
+ *   bounds   values from outside the region that those calls read
  *
- * A region of one call needs no lists: it runs that call, leaves what the call makes on demand, and reads what the call reads.
+ * A region of one call needs no lists: it runs that call, leaves the values the call makes on demand, and reads the call's inputs.
  */
 #include "fates/fates.h"
 
 enum { NONE = RP_FATES_NONE };
 
-/* ---- where regions are ---- */
+/* ---- nesting ---- */
 
 bool rp__fates_within(const rp_fates *w, int region, int outer)
 {
@@ -35,7 +35,7 @@ int rp__fates_first_unlisted(const rp_fates *w, int open)
     return rp__fates_outermost(w, open);
 }
 
-/* The innermost region that holds both, NONE where only the top does. */
+/* Returns the innermost region that contains both; NONE if only the top level does. */
 static int common(const rp_fates *w, int a, int b)
 {
     while (a != NONE && !rp__fates_within(w, b, a)) a = w->region[a].parent;
@@ -58,13 +58,14 @@ bool rp__fates_runs_in(const rp_fates *w, int region, int call)
     return false;
 }
 
-/* ---- what a replay leaves ---- */
+/* ---- values that a replay leaves ---- */
 
-/* No replay makes it. */
+/* Is it kept, so that no replay makes it? */
 static bool kept(const rp_fate_value *v) { return v->call == NONE || v->promised || v->fate != RP_RECOMPUTE; }
 
-/* What is made in the region and read by a backward elsewhere in it, or as a bound by a region inside it, at any depth: a region
- * between the two need not read it. What a call alone makes is made for each reader, when it asks. */
+/* Mark a value as needed if it is made in the region, and one of two readers needs it: a backward elsewhere in the region, or a region
+ * inside it that has the value as a bound, at any depth. Regions between the two need not read it. Values of single-call regions are left
+ * out, because they are made for each reader. */
 static void want(rp_fates *w, int value, int reader, int region)
 {
     rp_fate_value *v = &w->value[value];
@@ -106,7 +107,7 @@ static bool makes_needed(const rp_fates *w, const rp_fate_call *c)
 
 /* ---- its lists ---- */
 
-/* Room for the longest lists the region could have, in one piece. */
+/* Allocate the longest lists the region could have, in one block. */
 static rp_status take_lists(rp_fates *w, rp_fate_region *r)
 {
     int calls = r->end - r->first, makes = 0, reads = 0;
@@ -149,7 +150,7 @@ static void list_reads(rp_fates *w, int region, const rp_fate_call *c)
     }
 }
 
-/* Upwards from what is needed: the calls to run and what they read from outside. */
+/* Walk backwards from the needed values: list the calls to run and their reads from outside. */
 static void collect(rp_fates *w, int region)
 {
     rp_fate_region *r = &w->region[region];
@@ -180,7 +181,7 @@ static void list_one(rp_fates *w, int region)
     }
 }
 
-/* From here on the bounds are used; those that no replay makes are promised. */
+/* Count the bounds as used. Bounds that no replay makes become promised. */
 static void use_bounds(rp_fates *w, rp_fate_region *r)
 {
     int n;
@@ -204,7 +205,7 @@ static rp_status offload_bounds(rp_fates *w, const rp_fate_region *r)
     return RP_OK;
 }
 
-/* Calls from the region's first on are all in regions with lists. */
+/* All calls from the region's first on are in regions with lists. */
 void rp__fates_drop_unpromised(rp_fates *w, int region)
 {
     for (int at = w->region[region].first; at < w->n_call; at++) {

@@ -1,8 +1,8 @@
-/* fates/replay.c -- a replay, and the order in which a backward makes, fetches and drops what it reads.
+/* fates/replay.c -- runs replays, and makes, prefetches and drops the values that a backward reads, in a fixed order.
  *
- * A region is replayed when the first value it makes is asked for. A replay leaves out what turned out not to be needed: values that are here by
- * then, as a later region or an outer replay asked for them, and values whose readers got no gradient. So it never runs a call behind
- * the one whose backward asked for it.
+ * A region is replayed when the first value it makes is read. The replay leaves out calls that turned out not to be needed. Their values
+ * are already here, because a later region or an outer replay asked for them, or their readers got no gradient. So a replay never runs a
+ * call recorded after the one whose backward asked for it.
  */
 #include "fates/fates.h"
 
@@ -24,7 +24,7 @@ static bool makes_missing(const rp_fates *w, const rp_fate_call *c)
 static int n_run(const rp_fate_region *r) { return r->single ? 1 : r->n_run; }
 static int run_at(const rp_fate_region *r, int i) { return r->single ? r->first : r->run[i]; }
 
-/* The calls of the region's list that are needed as things stand are to run. */
+/* Select the calls of the region's list whose values are needed now, and count their reads. */
 static void choose_calls(rp_fates *w, const rp_fate_region *r)
 {
     for (int i = n_run(r) - 1; i >= 0; i--) {
@@ -35,7 +35,7 @@ static void choose_calls(rp_fates *w, const rp_fate_region *r)
     }
 }
 
-/* What these calls read from outside is fetched, or made by another region where that is on demand. */
+/* Make the outside values that the selected calls read: fetch them, or replay the region that makes them on demand. */
 static rp_status make_bounds(rp_fates *w, const rp_fate_region *r)
 {
     int n;
@@ -46,7 +46,7 @@ static rp_status make_bounds(rp_fates *w, const rp_fate_region *r)
     return RP_OK;
 }
 
-/* What a replay makes for its later calls alone goes at the last of their reads. */
+/* A value that only later calls of the replay read is dropped at the last of these reads. */
 static void read_done(rp_fates *w, int value)
 {
     rp_fate_value *v = &w->value[value];
@@ -94,7 +94,7 @@ rp_status rp__fates_run(rp_fates *w, int region)
     return status;
 }
 
-/* Of a region of one call, what no replay makes is left out. */
+/* In a region of one call, only values made on demand are needed. */
 static void set_needed(rp_fates *w, const rp_fate_region *r, bool needed)
 {
     int n             = r->single ? w->call[r->first].n_makes : r->n_makes;
@@ -116,8 +116,8 @@ static void replay_finish(rp_fates *w, rp_fate_region *r)
     for (int i = 0; i < n; i++) rp__fates_used(w, bounds[i]);
 }
 
-/* What it read is let go at once: all that it leaves is held until its last use, or claimed by calls that run alone. Marked first: what
- * a region reads on demand never leads back to it, as calls read what was made before them. */
+/* The bounds are released at once: every value the replay leaves is held until its last use, or is claimed by calls that run alone.
+ * `replayed` is set first. On-demand reads never lead back to the region, because calls read only values made before them. */
 static rp_status replay(rp_fates *w, int region)
 {
     if (region == NONE || w->region[region].replayed) return RP_OK;
@@ -131,7 +131,7 @@ static rp_status replay(rp_fates *w, int region)
     return RP_OK;
 }
 
-/* ---- what backward asks for ---- */
+/* ---- reads of backward ---- */
 
 static rp_status fetch(rp_fates *w, int value)
 {
@@ -174,7 +174,7 @@ static int first_offloaded(const rp_fates *w, const int *list, int n)
     return NONE;
 }
 
-/* The first value that is offloaded among what the backward of a call reads, or its regions as they are entered; NONE. */
+/* Returns the first offloaded value that is read by the backward of a call, or by its regions if backward enters them here; NONE. */
 static int offloaded_for(const rp_fates *w, int call)
 {
     const rp_fate_call *c = &w->call[call];
@@ -198,7 +198,7 @@ int rp__fates_next_offloaded(rp_fates *w, int call)
     return NONE;
 }
 
-/* What is fetched depends on the record alone, never on time. */
+/* The choice of the value to prefetch depends only on the record, never on time. */
 rp_status rp__fates_prefetch(rp_fates *w, int call)
 {
     bool coming = w->coming == RP_FATES_ELSEWHERE || (w->coming != NONE && w->value[w->coming].fetching);
@@ -208,7 +208,7 @@ rp_status rp__fates_prefetch(rp_fates *w, int call)
     return w->coming == NONE ? RP_OK : fetch(w, w->coming);
 }
 
-/* Where the record is kept, what the forward left stays for the next backward. */
+/* If the record is kept, values that the forward left stay for the next backward. */
 void rp__fates_used(rp_fates *w, int value)
 {
     rp_fate_value *v = &w->value[value];

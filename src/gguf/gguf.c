@@ -1,8 +1,8 @@
-/* gguf/gguf.c -- the GGUF reader: one pass over the header with a cursor that cannot leave the file.
+/* gguf/gguf.c -- parses a GGUF file in one pass over its header, with a cursor that cannot leave the file.
  *
- * Every step goes through take(), which refuses to pass the end; counts from the file never size an allocation beyond what the
- * file could hold. Strings of arrays get a table of their places, since a tokenizer asks for them in any order. Keys and
- * tensors are found by bisection over pointers sorted by name, and the sorting shows duplicates.
+ * Every step goes through gguf_take(), which refuses to pass the end of the file. A count from the file never sizes an allocation beyond
+ * what the file could hold. The strings of an array get a table of their positions, because a tokenizer reads them in any order. Keys and
+ * tensors are found by bisection over pointers sorted by name. Sorting also reveals duplicates.
  */
 #include "gguf/internal.h"
 
@@ -31,7 +31,7 @@ static rp_status take_number(rp_gguf *g, size_t bytes, const char *inside, void 
     const uint8_t *from = NULL;
 
     RP_TRY(gguf_take(g, (int64_t)bytes, inside, &from));
-    memcpy(out, from, bytes);           /* little endian: convert.c refuses other machines */
+    memcpy(out, from, bytes);           /* little endian: convert.c does not compile elsewhere */
     return RP_OK;
 }
 
@@ -56,7 +56,7 @@ static rp_status take_string(rp_gguf *g, const char *inside, rp_gguf_string *out
     return RP_OK;
 }
 
-/* A name is used as terminated text, so it must not end early. */
+/* A name is used as a zero-terminated string, so it must not contain a zero byte. */
 static rp_status take_name(rp_gguf *g, const char *inside, char **out)
 {
     rp_gguf_string s = { 0 };
@@ -88,7 +88,7 @@ static rp_status parse_scalar(rp_gguf *g, uint32_t type, gguf_value_entry *e)
     return RP_OK;
 }
 
-/* A string takes at least the 8 bytes of its length, so the table is no longer than the file. */
+/* A string takes at least the 8 bytes of its length, so the table has fewer entries than the file has bytes. */
 static rp_status parse_strings(rp_gguf *g, gguf_value_entry *e)
 {
     RP_CHECK(g->ctx, e->v.count <= (g->map.bytes - g->at) / 8, RP_ERR_FORMAT, "'%s': the array '" NAME "' of %" PRId64
@@ -120,7 +120,7 @@ static rp_status parse_value(rp_gguf *g)
 {
     uint32_t type;
 
-    RP_TRY(RP_GROW(g->ctx, g->value, g->room_values, g->n_values + 1));     /* the counts of a header are not believed */
+    RP_TRY(RP_GROW(g->ctx, g->value, g->room_values, g->n_values + 1));     /* grown entry by entry: the counts of a header are not trusted */
     gguf_value_entry *e = &g->value[g->n_values++];
     *e                  = (gguf_value_entry){ 0 };
     RP_TRY(take_name(g, "a metadata key", &e->key));
@@ -205,10 +205,10 @@ static int by_offset(const void *left, const void *right)
     const gguf_tensor_entry *a = *(gguf_tensor_entry *const *)left, *b = *(gguf_tensor_entry *const *)right;
 
     if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    return a->t.bytes < b->t.bytes ? -1 : a->t.bytes > b->t.bytes;      /* the empty ones first */
+    return a->t.bytes < b->t.bytes ? -1 : a->t.bytes > b->t.bytes;      /* empty tensors first */
 }
 
-/* Each tensor in the file and none over another; what lies between them is padding. */
+/* Checks that every tensor lies within the file and that no two overlap. Bytes between tensors are padding. */
 static rp_status place_all(rp_gguf *g, gguf_tensor_entry *const *sorted)
 {
     int64_t alignment, padding, end = 0;
@@ -217,7 +217,7 @@ static rp_status place_all(rp_gguf *g, gguf_tensor_entry *const *sorted)
     padding = (alignment - g->at % alignment) % alignment;
     for (int64_t i = 0; i < g->n_tensors; i++) {
         gguf_tensor_entry *e = sorted[i];
-        int64_t room    = g->map.bytes - g->at - padding;       /* negative where the file ends in the padding */
+        int64_t room    = g->map.bytes - g->at - padding;       /* negative if the file ends within the padding */
         RP_CHECK(g->ctx, e->offset % alignment == 0, RP_ERR_FORMAT, "'%s': the data of tensor '" NAME "' begins at %" PRId64
                  ", which is not a multiple of %" PRId64, g->label, e->name, e->offset, alignment);
         RP_CHECK(g->ctx, e->offset >= end, RP_ERR_FORMAT, "'%s': the data of tensor '" NAME "' overlaps another's", g->label,

@@ -1,8 +1,8 @@
-/* gguf/internal.h -- what the files of the GGUF reader share.
+/* gguf/internal.h -- shared by the files of the GGUF reader.
  *
- *   gguf.c    one file: header, metadata and tensors checked against its bytes
- *   split.c   a model in several files: the first's metadata, the tensors of all
- *   read.c    what is in it: values, tensors, their elements
+ *   gguf.c    one file: parses header, metadata and tensor infos and checks them against its bytes
+ *   split.c   a model in several files: the metadata of the first, the tensors of all
+ *   read.c    access: values, tensors and their elements
  */
 #ifndef RP_GGUF_INTERNAL_H
 #define RP_GGUF_INTERNAL_H
@@ -11,14 +11,14 @@
 #include "gguf/gguf.h"
 #include "gguf/types.h"
 
-#define NAME "%.200s"           /* a name in a message: it comes from a file and may be very long */
+#define NAME "%.200s"           /* names in messages are cut: they come from a file and may be very long */
 
 enum { GU8, GI8, GU16, GI16, GU32, GI32, GF32, GBOOL, GSTRING, GARRAY, GU64, GI64, GF64, GTYPES };
 
 typedef struct { rp_gguf_kind kind; int64_t bytes; } gguf_value_type;
 extern const gguf_value_type rp__gguf_value_types[GTYPES];
 
-typedef struct {                /* `v` comes first: a pointer to it is a pointer to the entry */
+typedef struct {                /* `v` is the first member: a pointer to it is a pointer to the entry */
     rp_gguf_value v;
     char *key;
     uint32_t element_type;
@@ -30,8 +30,8 @@ typedef struct {
     rp_gguf_tensor t;
     char *name;
     const rp_gguf_type *type;
-    const rp_gguf *file;        /* that has it */
-    int64_t offset;             /* in the data; then in the file */
+    const rp_gguf *file;        /* the file that contains it */
+    int64_t offset;             /* within the data while parsing; then within the file */
 } gguf_tensor_entry;
 
 struct rp_gguf {
@@ -41,21 +41,21 @@ struct rp_gguf {
     int64_t at;                 /* the cursor */
     int64_t n_values, n_tensors, room_values, room_tensors;
     gguf_value_entry *value;
-    gguf_tensor_entry *tensor;  /* of this file */
+    gguf_tensor_entry *tensor;  /* the tensors of this file */
     gguf_value_entry **by_key;
-    int64_t n_listed;           /* tensors of this file and its further parts … */
-    gguf_tensor_entry **listed, **by_name;     /* … in the order of the files, and by name */
+    int64_t n_listed;           /* number of tensors of this file and its other parts … */
+    gguf_tensor_entry **listed, **by_name;     /* … in the order of the files, and sorted by name */
     int n_parts;
-    rp_gguf **part;             /* the further files of a split model, each without parts of its own */
+    rp_gguf **part;             /* the other files of a split model; they have no parts of their own */
 };
 
-/* One file, mapped from `label` or `map`; parts are not looked for. */
+/* Open one file: map `label`, or use `map` if it is not NULL. Other parts are not opened. errors as rp__gguf_open */
 rp_status rp__gguf_open_one(rp_ctx *ctx, const char *label, const rp_file_map *map, rp_gguf **out);
-/* listed and by_name of the file and its parts, anew. errors RP_ERR_FORMAT a name twice · RP_ERR_MEMORY */
+/* Rebuild `listed` and `by_name` from the file and its parts. errors RP_ERR_FORMAT a duplicate name · RP_ERR_MEMORY */
 rp_status rp__gguf_list_tensors(rp_gguf *file);
-/* Where the metadata says that the model is split: open the other parts. errors as rp__gguf_open */
+/* If the metadata says that the model is split, open the other parts. errors as rp__gguf_open */
 rp_status rp__gguf_join(rp_gguf *file);
-/* The number of `type` at p, into i and f of the value. */
+/* Decode the number of `type` at p into v->i and v->f. */
 void rp__gguf_number_at(uint32_t type, const uint8_t *p, rp_gguf_value *v);
 
 #endif

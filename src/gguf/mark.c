@@ -1,4 +1,4 @@
-/* gguf/mark.c -- the mark of each file of a model (base/file_mark.h). */
+/* gguf/mark.c -- computes the mark of each file of a model (base/file_mark.h). */
 #include "base/file_mark.h"
 #include "gguf/internal.h"
 

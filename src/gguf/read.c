@@ -1,4 +1,4 @@
-/* gguf/read.c -- what a GGUF file holds: values by key, tensors by name, their elements as fp32. */
+/* gguf/read.c -- access to an open GGUF file: values by key, tensors by name, tensor elements as fp32. */
 #include "gguf/internal.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ static rp_status unreadable(const rp_gguf *g, const gguf_tensor_entry *e)
         const rp_gguf_type *type = rp__gguf_type(id);
         if (type && type->convert) used += snprintf(list + used, sizeof list - (size_t)used, " %s", type->name);
     }
-    return rp_fail(g->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %s, which is not read; read are%s", g->label,
+    return rp_fail(g->ctx, RP_ERR_UNSUPPORTED, "'%s': tensor '" NAME "' has the type %s, which cannot be read; readable types are%s", g->label,
                    e->name, e->type->name, list);
 }
 

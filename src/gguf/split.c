@@ -1,9 +1,9 @@
-/* gguf/split.c -- a model in several GGUF files, as llama-gguf-split writes them.
+/* gguf/split.c -- opens a model that is split into several GGUF files by llama-gguf-split.
  *
  *   small-00001-of-00003.gguf   split.no 0, split.count 3, all metadata, the first tensors
  *   small-00002-of-00003.gguf   split.no 1, split.count 3, further tensors …
  *
- * The first file is the one to name: it has the metadata. The others are found by its name.
+ * The caller names the first file, which has the metadata. The names of the others follow from its name.
  */
 #include "gguf/internal.h"
 
@@ -13,7 +13,7 @@
 enum { MOST_PARTS = 65535 };            /* split.count has 16 bits */
 #define ENDING_CHARS 32
 
-/* The whole number under `key`, `otherwise` where there is none. */
+/* The whole number under `key`; `otherwise` if the key is absent or not a whole number. */
 static int64_t split_number_of(const rp_gguf *g, const char *key, int64_t otherwise)
 {
     const rp_gguf_value *v = rp__gguf_get(g, key);
@@ -48,7 +48,7 @@ static rp_status open_part(rp_gguf *g, int64_t no, int64_t count)
 
     if (!path) return RP_ERR_MEMORY;
     ending(no, count, name);
-    memcpy(path + strlen(path) - strlen(name), name, strlen(name));      /* the endings are of one length */
+    memcpy(path + strlen(path) - strlen(name), name, strlen(name));      /* all endings have the same length */
     rp_status status = rp__gguf_open_one(g->ctx, path, NULL, &part);
     rp__release(path);
     if (status != RP_OK) return status;

@@ -1,4 +1,4 @@
-/* gguf/types.c -- the types' table and the dequantisers.
+/* gguf/types.c -- the table of tensor types and their dequantisers.
  *
  *   Q4_0    d fp16 | 16 bytes: elements 0-15 in the low nibbles, 16-31 in the high     (q - 8) d
  *   Q4_1    d fp16 | m fp16 | 16 bytes as above                                        q d + m
@@ -10,26 +10,26 @@
  *   Q4_K    d, m fp16 | 12 bytes: 8 scales s and 8 minima t of 6 bits | 128 bytes      q (s d) - t m
  *   Q5_K    d, m fp16 | the same 12 bytes | 32 bytes of high bits | 128 bytes          q (s d) - t m
  *   Q6_K    128 bytes of low nibbles | 64 bytes of high pairs | 16 int8 s | d fp16     (q - 32) (s d)
- *   IQ4_NL  d fp16 | 16 bytes as Q4_0's                                                curve[q] d
+ *   IQ4_NL  d fp16 | 16 bytes as in Q4_0                                               curve[q] d
  *   IQ4_XS  d fp16 | 8 high pairs of s | 4 bytes of their nibbles | 8 times 16 bytes   curve[q] ((s - 32) d)
  *   TQ1_0   48 bytes of five base-3 digits, 4 of four | d fp16                         (q - 1) d
  *   TQ2_0   64 bytes of pairs | d fp16                                                 (q - 1) d
- *   MXFP4   e, an exponent | 16 bytes as Q4_0's                                        two_e2m1[q] 2^(e - 128)
- *   NVFP4   4 scales d of e4m3 | 4 times 8 bytes, halves as Q4_0's                     two_e2m1[q] (d / 2)
+ *   MXFP4   e, an exponent | 16 bytes as in Q4_0                                       two_e2m1[q] 2^(e - 128)
+ *   NVFP4   4 scales d of e4m3 | 4 times 8 bytes, halves as in Q4_0                    two_e2m1[q] (d / 2)
  *
- * A half has 11 significant bits, s and q have few: every product is exact in fp32 (24 bits), so a sum of two is rounded once with
- * or without contraction, and the values are gguf-py's to the bit under any compiler flags. (MXFP4 alone reaches below the normal
- * numbers, where e < 3: those flush to zero where the caller's mode flushes them.)
+ * An fp16 value has 11 significant bits; s and q have few. So every product is exact in fp32 (24 bits), and a sum of two is rounded once, with
+ * or without contraction. The values therefore equal gguf-py's bit for bit under any compiler flags. Exception: MXFP4 with e < 3 reaches below
+ * the normal numbers, and such values become zero if the caller's mode flushes denormals.
  *
- * The layouts are ggml's (ggml-common.h), the formulas those of gguf-py. The IQ1, IQ2 and IQ3 types look their values up in code
- * books of up to 2048 vectors, which are data of ggml's; they are not read.
+ * The layouts are ggml's (ggml-common.h), the formulas gguf-py's. The IQ1, IQ2 and IQ3 types use ggml's code books of up to 2048 vectors;
+ * they are not read.
  */
 #include "gguf/types.h"
 
 #include <string.h>
 
-#define QK 32               /* elements of a block of the types without K */
-#define QK_K 256            /* of those with */
+#define QK 32               /* elements per block of the types without K */
+#define QK_K 256            /* elements per block of the types with K */
 
 static float half_at(const uint8_t *p) { return rp__f32_from_f16((uint16_t)(p[0] | p[1] << 8)); }
 
@@ -99,7 +99,7 @@ static void dequantize_q8_0(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* Six bits each of scale and minimum j of eight: the last four of each are spread over three bytes. */
+/* Scale and minimum j of eight, 6 bits each. The last four of each are spread over three bytes. */
 static void scale_at(const uint8_t *packed, int j, float d, float m, float *scale, float *least)
 {
     const uint8_t *low = packed, *mid = packed + 4, *top = packed + 8;
@@ -110,7 +110,7 @@ static void scale_at(const uint8_t *packed, int j, float d, float m, float *scal
     *least = m * (float)t;
 }
 
-/* Sub-blocks of 32 elements lie in pairs, low nibbles and high nibbles of the same 32 bytes. */
+/* Two sub-blocks of 32 elements share 32 bytes: one has the low nibbles, the other the high nibbles. */
 static void dequantize_q4_k(const uint8_t *from, int64_t n, float *to)
 {
     for (; n > 0; n -= QK_K, from += 16 + QK_K / 2, to += QK_K) {
@@ -139,7 +139,7 @@ static void dequantize_q5_k(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* Each half of 128 elements: sub-block j of 32 has nibble j / 2 of bytes 32 (j % 2) …, and pair j of the 32 high bytes. */
+/* In each half of 128 elements, sub-block j of 32 has nibble j / 2 of bytes 32 (j % 2) …, and pair j of the 32 high bytes. */
 static void dequantize_q6_k(const uint8_t *from, int64_t n, float *to)
 {
     for (; n > 0; n -= QK_K, from += 210, to += QK_K) {
@@ -155,7 +155,7 @@ static void dequantize_q6_k(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* Pair k of a byte belongs to element 32 k on: 128 elements have their pairs in 32 bytes. */
+/* Pair k of a byte belongs to the element 32 k further on: 32 bytes hold the pairs of 128 elements. */
 static int pair_at(const uint8_t *pairs, int i) { return pairs[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3; }
 
 static void dequantize_q2_k(const uint8_t *from, int64_t n, float *to)
@@ -187,7 +187,7 @@ static void dequantize_q3_k(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* Steps that widen away from zero, as weights thin out there. */
+/* The steps widen away from zero, where weights are rarer. */
 static const int8_t curve[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
 static void through_table(const int8_t *value, const uint8_t *nibbles, int half, float scale, float *to)
@@ -215,7 +215,7 @@ static void dequantize_iq4_xs(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* The first base-3 digit of a byte is its integer part times 3 / 256; times 3 modulo 256 brings the next one there. */
+/* The first base-3 digit of a byte is the integer part of byte * 3 / 256. Multiplying by 3 modulo 256 moves the next digit there. */
 static int digit_at(uint8_t byte, int k)
 {
     static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -244,7 +244,7 @@ static void dequantize_tq2_0(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* Twice the values of e2m1 (OCP Microscaling Formats 1.0, section 5.3.3), which makes them whole. */
+/* Twice the values of e2m1 (OCP Microscaling Formats 1.0, section 5.3.3), so that they are integers. */
 static const int8_t two_e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
 static void dequantize_mxfp4(const uint8_t *from, int64_t n, float *to)
@@ -255,7 +255,7 @@ static void dequantize_mxfp4(const uint8_t *from, int64_t n, float *to)
     }
 }
 
-/* The sign of a scale is not looked at, and what would be its NaN is 0: as ggml does. */
+/* As in ggml, the sign of a scale is ignored and the code for NaN is 0. */
 static float unsigned_scale(uint8_t e4m3) { return e4m3 == 0x7f ? 0 : rp__f32_from_e4m3_magnitude(e4m3); }
 
 static void dequantize_nvfp4(const uint8_t *from, int64_t n, float *to)
@@ -264,7 +264,7 @@ static void dequantize_nvfp4(const uint8_t *from, int64_t n, float *to)
         for (int j = 0; j < 4; j++) through_table(two_e2m1, from + 4 + 8 * j, 8, 0.5f * unsigned_scale(from[j]), to + 16 * j);
 }
 
-/* The numbers are ggml's; the gaps are types it has dropped. */
+/* The indices are ggml's; gaps are types that ggml has removed. */
 static const rp_gguf_type types[] = {
     [0] = { "F32", 1, 4, rp__convert_f32 },
     [1] = { "F16", 1, 2, rp__convert_f16 },

@@ -1,4 +1,4 @@
-/* gguf/types.h -- the tensor types of ggml: how many elements and bytes a block has, and how it becomes fp32. */
+/* gguf/types.h -- ggml's tensor types: elements and bytes of a block, and the conversion to fp32. */
 #ifndef RP_GGUF_TYPES_H
 #define RP_GGUF_TYPES_H
 
@@ -7,10 +7,10 @@
 typedef struct {
     const char *name;
     int64_t block_elems, block_bytes;
-    rp_convert convert;         /* of elements; of whole blocks, n counting elements, where block_elems > 1. NULL: not read */
+    rp_convert convert;         /* n counts elements, in whole blocks. NULL: the type cannot be read */
 } rp_gguf_type;
 
-/* NULL where the number is not a type. */
+/* NULL if `id` is not a type. */
 const rp_gguf_type *rp__gguf_type(uint32_t id);
 
 #endif

@@ -1,4 +1,4 @@
-/* kernels/gemm.c -- a product is run by the kernel of the CPU's level. Kernels never see an empty one: it is done here. */
+/* kernels/gemm.c -- runs a product with the kernel of the CPU's level. Empty products are computed here and never reach a kernel. */
 #include "kernels/gemm.h"
 
 
@@ -39,7 +39,7 @@ static float bias_at(const rp_gemm *g, const void *bias, int64_t i)
     return g->ab == RP_BF16 ? rp__f32_from_bf16(((const uint16_t *)bias)[i]) : ((const float *)bias)[i];
 }
 
-/* A sum of no products is zero; what is added to it is as ever. */
+/* The product is zero; bias and C are still added. */
 static void multiply_nothing(const rp_gemm *g, void *c, const void *bias)
 {
     float *wide    = c;

@@ -1,8 +1,8 @@
-/* kernels/gemm.h -- matrix products behind one interface.
+/* kernels/gemm.h -- the interface of matrix products.
  *
- *   C[m,n] = op(A)[m,k] op(B)[k,n] (+ C) (+ bias[n])      row-major, dense; op transposes what is stored
+ *   C[m,n] = op(A)[m,k] op(B)[k,n] (+ C) (+ bias[n])      row-major, dense; op optionally transposes the stored matrix
  *
- * Each of m, n and k may be 0. Without products (k is 0) C is the bias, or zero.
+ * m, n and k may be 0. If k is 0, the product is zero, and C is the bias or zero (plus C if adds).
  *
  * The kernel is that of the CPU's level: the same description gives the same bits in every call of a process and on every machine of the level.
  */
@@ -16,20 +16,20 @@ typedef struct {
     int64_t m, n, k;
     bool transpose_a;           /* A is stored [k, m] */
     bool transpose_b;           /* B is stored [n, k] */
-    bool adds;                  /* C is added to */
+    bool adds;                  /* the product is added to C */
     bool bias;                  /* bias[n] of dtype ab is added */
     rp_on on;
 } rp_gemm;
 
-/* Scratch bytes this product needs; cheap, works in a shapes-only context.
+/* Get the scratch bytes of this product; cheap, works in a shapes-only context.
  * errors  RP_ERR_BACKEND the CPU level has no kernels */
 rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
 
-/* Scratch bytes that are enough for every product of at most g->m rows and at most g->k deep that is like g in all else: where how
- * many rows there are follows from data. errors RP_ERR_BACKEND the CPU level has no kernels */
+/* Get scratch bytes that suffice for every product with at most g->m rows and depth g->k that otherwise equals g. For products whose
+ * number of rows depends on data. errors RP_ERR_BACKEND the CPU level has no kernels */
 rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
 
-/* scratch: at least that many bytes, 64-byte aligned; contents do not matter. Fewer threads than described give the same bits.
+/* Compute the product. scratch: at least that many bytes, 64-byte aligned, uninitialised. Fewer threads than described give the same bits.
  * errors  RP_ERR_BACKEND the CPU level has no kernels */
 rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);
 

@@ -1,4 +1,4 @@
-/* kernels/levels.c -- which level's table this machine runs, from cpuid, once. */
+/* kernels/levels.c -- selects the kernel table of this machine once, from cpuid. */
 #include "kernels/kernels.h"
 
 #include <stdatomic.h>
@@ -39,8 +39,8 @@ static bool runs_zen4(void)
 
 static bool pays_zen4(void) { return !__builtin_cpu_is("intel"); }
 
-/* Leaf 7.0, EDX bits 24 and 22: AMX-TILE and AMX-BF16. A process must ask Linux for the 8 KiB of tiles, which then holds for all its threads
- * (Documentation/arch/x86/xstate.rst); it refuses where it does not save them. */
+/* Leaf 7.0, EDX bits 24 and 22: AMX-TILE and AMX-BF16. A process must ask Linux for the 8 KiB of tile state; the permission holds for all its
+ * threads (Documentation/arch/x86/xstate.rst). Kernels that do not save tiles refuse. */
 static bool runs_amx(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -73,7 +73,7 @@ static _Atomic(const rp_kernels *) chosen;
 
 void rp__kernels_force(const rp_kernels *table) { atomic_store(&chosen, table); }
 
-/* What the environment names if it runs here, else the highest that pays. */
+/* The level that REPRISE_CPU names if it runs here, else the highest that pays. */
 static const rp_kernels *levels_choose(void)
 {
     const char *forced     = getenv("REPRISE_CPU");

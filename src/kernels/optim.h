@@ -1,11 +1,11 @@
-/* kernels/optim.h -- what an optimizer's kernel is given, and how its bf16 results are rounded.
+/* kernels/optim.h -- arguments of optimizer kernels, and the random rounding of their bf16 results.
  *
- * A kernel updates one parameter tensor in one pass: it reads the gradient and the states, writes the states and the
- * parameter. The elements are cut into tiles and the tiles into spans, both by the number of elements alone, so that
+ * A kernel updates one parameter tensor in one pass: it reads the gradient and the states, and writes the states and the
+ * parameter. The elements are cut into tiles and the tiles into spans. Both depend only on the number of elements, so
  * neither results nor the sum of squares depend on threads.
  *
- *   tile   RP_OPTIM_TILE elements of the whole parameter, converted to fp32 and worked on in cache; a slice may begin inside one
- *   span   at most RP_OPTIM_SPANS a tensor, whole tiles each; the sums of spans are added in order
+ *   tile   RP_OPTIM_TILE elements of the whole parameter, converted to fp32 and processed in cache; a slice may begin inside one
+ *   span   at most RP_OPTIM_SPANS per tensor, whole tiles each; the sums of spans are added in order
  */
 #ifndef RP_KERNELS_OPTIM_H
 #define RP_KERNELS_OPTIM_H
@@ -20,20 +20,20 @@
 typedef struct rp_optim_call {
     rp_on on;
     int64_t n;                          /* elements of every tensor here; all dense */
-    int64_t first;                      /* which element of the whole parameter the first of them is: random bits go by that */
+    int64_t first;                      /* index of the first element in the whole parameter; random bits depend on it */
     rp_dtype param_dtype, grad_dtype, state_dtype;
-    void *param, *state[RP_OPTIM_MAX_STATES];       /* a NULL state: this optimizer was made without it */
-    float *master;                      /* NULL: the parameter is its own truth */
+    void *param, *state[RP_OPTIM_MAX_STATES];       /* a state is NULL if this optimizer does not use it */
+    float *master;                      /* NULL: the parameter has no master copy */
     const void *grad;
     double lr, grad_scale, weight_decay, beta1, beta2, eps, momentum;
-    double bias1, bias2;                /* 1 - beta^step of either beta, once a step and not once a tile */
+    double bias1, bias2;                /* 1 - beta^step for each beta, computed once per step instead of once per tile */
     int64_t step;                       /* from 1 */
     bool stochastic;                    /* round bf16 at random, by key, step and element */
     uint64_t key;
-    double *sum_squares;                /* of the gradient before grad_scale; NULL: not wanted */
+    double *sum_squares;                /* of the gradient before grad_scale; NULL: not computed */
 } rp_optim_call;
 
-/* 32 random bits of one element. A block of Philox serves four elements a quarter of a tile apart, so that a tile's
+/* 32 random bits of one element. A block of Philox serves four elements that are a quarter of a tile apart, so a tile's
  * bits are four rows of consecutive blocks, which vectorises. */
 #define RP_OPTIM_BLOCKS (RP_OPTIM_TILE / 4)
 static inline rp_philox rp__optim_noise_block(uint64_t key, int64_t step, int plane, int64_t block)
@@ -49,10 +49,10 @@ static inline uint32_t rp__optim_noise(uint64_t key, int64_t step, int plane, in
     return rp__optim_noise_block(key, step, plane, tile * RP_OPTIM_BLOCKS + at % RP_OPTIM_BLOCKS).word[at / RP_OPTIM_BLOCKS];
 }
 
-/* Which 16 of an element's random bits round what: the parameter, state 0, state 1. */
+/* Which 16 of an element's random bits round the parameter, state 0 and state 1. */
 static const struct { int plane, shift; } rp__optim_bits[1 + RP_OPTIM_MAX_STATES] = { { 0, 0 }, { 0, 16 }, { 1, 0 } };
 
-/* Up with the probability of the part that is cut off, so the mean is the value itself. Infinities and NaN stay. */
+/* Rounds up with a probability equal to the fraction cut off, so the mean is exact. Infinities and NaN stay. */
 static inline uint16_t rp__bf16_stochastic(float f, uint32_t bits16)
 {
     union { float f; uint32_t u; } v = { .f = f };

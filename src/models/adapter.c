@@ -1,4 +1,4 @@
-/* models/adapter.c -- what of a model is frozen, and which layers have adapters. */
+/* models/adapter.c -- freezes parameters and attaches adapters to layers. */
 #include "models/adapter.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tape/tape.h"
 #include "tensor/tensor.h"
 
-/* The head is the only layer right under the root. */
+/* The head is excluded: it is the only layer directly under the root. */
 static bool takes_adapter(const rp_module *m)
 {
     int unused;
@@ -24,7 +24,7 @@ bool rp__adapter_names(const rp_module *in, const char *name, const char *path)
 
 static const char *const by_default[] = { "attn.q", "attn.v", "attn.qkv" };
 
-/* *matched: of each name, whether it does. */
+/* Whether the config names the layer. Sets matched[i] for each name that does. */
 static bool is_named(const rp_adapter_config *c, const rp_module *m, bool *matched)
 {
     int n                   = c->n_modules ? c->n_modules : RP_COUNT(by_default);
@@ -54,9 +54,9 @@ static rp_status attach_all(rp_module *root, const rp_adapter_config *c, bool *m
     return RP_OK;
 }
 
-/* ---- what is trained whole ---- */
+/* ---- weights trained whole ---- */
 
-/* What it matches, or what is under that; of a tied weight, whichever module is named. */
+/* Unfreezes the parameters that the glob matches or that are inside a match; a tied weight matches by the name of either module. */
 static bool free_matching(rp_module *root, const char *glob)
 {
     bool any = false;
@@ -70,14 +70,14 @@ static bool free_matching(rp_module *root, const char *glob)
     return any;
 }
 
-/* Files of adapters name modules, not parameters. */
+/* A module must be trained completely or not at all, because files of adapters name modules, not parameters. */
 static rp_status check_parts(const rp_module *root)
 {
     for (const rp_module *m = root; m; m = rp__module_next(root, m))
         for (int i = 1; i < m->n_params; i++)
             RP_CHECK(root->ctx, m->param[i].owner || m->param[i].beside == m->param[0].beside, RP_ERR_MATCH,
-                     "'%s' is to be trained whole beside adapters, and '%s' is not: it is all of a module or none", m->param[m->param[i].beside ? i : 0].path,
-                     m->param[m->param[i].beside ? 0 : i].path);
+                     "'%s' is to be trained whole beside adapters, but '%s' is not: all parameters of a module must be, or none",
+                     m->param[m->param[i].beside ? i : 0].path, m->param[m->param[i].beside ? 0 : i].path);
     return RP_OK;
 }
 
@@ -85,7 +85,8 @@ static rp_status free_whole(rp_module *root, const rp_adapter_config *c)
 {
     for (int i = 0; i < c->n_whole; i++) {
         bool any = free_matching(root, c->whole[i]);
-        RP_CHECK(root->ctx, any || root->ctx->options.shapes_only, RP_ERR_MATCH, "nothing to train whole beside adapters is called '%s'", c->whole[i]);
+        RP_CHECK(root->ctx, any || root->ctx->options.shapes_only, RP_ERR_MATCH,
+                 "no module or parameter to train whole beside adapters is called '%s'", c->whole[i]);
     }
     return check_parts(root);
 }
@@ -130,7 +131,7 @@ static bool has_magnitude(const rp_module *m)
     return false;
 }
 
-/* In the order in which a forward comes to them. */
+/* Visits modules in the order of a forward. */
 static rp_status begin_under(rp_module *m)
 {
     rp_lora_parts parts;

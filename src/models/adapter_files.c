@@ -1,13 +1,13 @@
-/* models/adapter_files.c -- adapters as the peft package keeps them.
+/* models/adapter_files.c -- reads adapters in the format of the peft package.
  *
  *   adapter_config.json          peft_type LORA, r, lora_alpha, lora_dropout, use_rslora, use_dora, base_model_name_or_path, …
  *   adapter_model.safetensors    "base_model.model." + the layer's name in transformers + ".lora_A.weight" [r, in], ".lora_B.weight" [out, r],
- *                                of DoRA ".lora_magnitude_vector" [out], too
+ *                                and for DoRA ".lora_magnitude_vector" [out]
  *
- *                                "base_model.model." + the weight's name in transformers where it is trained whole (modules_to_save)
+ *                                "base_model.model." + the weight's name in transformers, if it is trained whole (modules_to_save)
  *
- * Which layers have adapters, and what is trained whole, is read from the names of the tensors: target_modules may be a regular expression. What
- * of peft's config would change numbers and is not honoured is an error that names it. */
+ * The names of the tensors determine which layers have adapters and which weights are trained whole, because target_modules may be a regular
+ * expression. A field of peft's config that would change numbers and is not supported is an error that names it. */
 #include "models/adapter.h"
 
 #include <string.h>
@@ -27,13 +27,13 @@ enum { WINDOW_ELEMS = 1 << 16 };
 struct rp_adapter_files {
     rp_ctx *ctx;
     rp_bump bump;
-    char *config_path, *path;           /* of the config, of the weights */
+    char *config_path, *path;           /* of the config; of the weights */
     json_t *json;
     rp_safetensors *set;
     rp_adapter_config config;
 };
 
-/* Asked of every model that is opened: it takes no memory, so it cannot fail. */
+/* Called for every model that is opened. It allocates no memory, so it cannot fail. */
 static bool has_file(const char *folder, const char *name)
 {
     char path[4096];
@@ -61,7 +61,7 @@ static rp_status read_json(rp_ctx *ctx, const char *path, json_t **out)
     return RP_OK;
 }
 
-/* null, false, "none", [], {} and what is not there. */
+/* Whether the value is absent, null, false, "none", [] or {}. */
 static bool is_off(const json_t *v)
 {
     if (!v || json_is_null(v) || json_is_false(v)) return true;
@@ -119,7 +119,7 @@ static rp_status append(rp_adapter_files *f, const char **list, int *n, const ch
     return list[*n] ? (++*n, RP_OK) : RP_ERR_MEMORY;
 }
 
-/* Of a tied pair, which peft has apart unless it is told to keep them one, the table counts. */
+/* peft stores both weights of a tied pair, unless its config says to keep them tied. Only the embedding table is read. */
 static rp_status take_whole(rp_adapter_files *f, const rp_model_config *model, const char *name, const char **list)
 {
     char path[RP_WEIGHT_NAME_CHARS];
@@ -127,7 +127,7 @@ static rp_status take_whole(rp_adapter_files *f, const rp_model_config *model, c
 
     RP_CHECK(f->ctx, known && is_set(f, "modules_to_save"), RP_ERR_FORMAT, "'%s': tensor '%.200s' is no adapter of a layer of this model", f->path, name);
     RP_CHECK(f->ctx, !model->tied || !(head || !strcmp(path, "tok_embeddings.weight")) || is_set(f, "ensure_weight_tying"), RP_ERR_UNSUPPORTED,
-             "'%s': '%.200s' is trained apart from the weight that it is tied to ('ensure_weight_tying' is not set), and here they are one", f->path,
+             "'%s': '%.200s' is trained separately from the weight that it is tied to ('ensure_weight_tying' is not set), which is not honoured", f->path,
              name);
     return model->tied && head ? RP_OK : append(f, list, &f->config.n_whole, path);
 }
@@ -175,7 +175,7 @@ rp_status rp__adapter_files_open(rp_ctx *ctx, const char *path, const rp_model_c
     if (!f) return RP_ERR_MEMORY;
     *f               = (rp_adapter_files){ .ctx = ctx, .bump = { .ctx = ctx } };
     rp_status status = open_all(f, path, model);
-    rp__safetensors_close(f->set);      /* open again when it is read */
+    rp__safetensors_close(f->set);      /* reopened when the weights are read */
     f->set = NULL;
     if (status != RP_OK) rp__adapter_files_close(f);
     else *out = f;
@@ -199,7 +199,7 @@ const rp_adapter_config *rp__adapter_files_config(const rp_adapter_files *f) { r
 
 /* ---- weights ---- */
 
-/* Of a wrapper's text, under any of the names that are read. */
+/* Searches a wrapper's adapter under all names that are accepted. */
 static const rp_safetensor *find_any(const rp_safetensors *set, const rp_model_config *model, const rp_param *p)
 {
     char layer[RP_WEIGHT_NAME_CHARS];
@@ -230,7 +230,7 @@ static rp_status adapter_files_find(const rp_adapter_files *f, const rp_safetens
     if (!*out && model->wrapper) *out = find_any(set, model, p);
     RP_CHECK(f->ctx, *out, RP_ERR_FORMAT, "'%s': tensor '%s' is missing", f->path, name);
     RP_CHECK(f->ctx, has_shape(*out, &p->whole), RP_ERR_SHAPE,
-             "'%s': tensor '%s' has another shape than '%s', %s: it is of another model, or its config tells another rank", f->path, name, p->path,
+             "'%s': tensor '%s' has another shape than '%s', %s: it belongs to another model, or its config has another rank", f->path, name, p->path,
              rp_meta_str(&p->whole));
     return RP_OK;
 }
@@ -276,11 +276,11 @@ rp_status rp__adapter_files_load(const rp_adapter_files *f, rp_model *model)
     return status;
 }
 
-/* ---- its model ---- */
+/* ---- the base model ---- */
 
 static rp_status find_base(rp_ctx *ctx, const char *path, const char *named, char **out)
 {
-    RP_CHECK(ctx, named && *named, RP_ERR_IO, "the adapter '%s' does not say which model it is of ('base_model_name_or_path'): name that as the "
+    RP_CHECK(ctx, named && *named, RP_ERR_IO, "the adapter '%s' does not name its base model ('base_model_name_or_path'): set that as the "
              "model and '%s' as 'model.adapter'", path, path);
     char *base = rp__host_text(ctx, named);
     if (base && !rp__file_exists(base)) {
@@ -290,7 +290,7 @@ static rp_status find_base(rp_ctx *ctx, const char *path, const char *named, cha
     if (!base) return RP_ERR_MEMORY;
     if (rp__file_exists(base)) return *out = base, RP_OK;
     rp__release(base);
-    return rp_fail(ctx, RP_ERR_IO, "the adapter '%s' is of the model '%s', which is not here: name a copy of it as the model and '%s' as "
+    return rp_fail(ctx, RP_ERR_IO, "the adapter '%s' has the base model '%s', which does not exist here: set a copy of it as the model and '%s' as "
                    "'model.adapter'", path, named, path);
 }
 

@@ -1,11 +1,12 @@
-/* models/adapter_json.c -- adapter_config.json as the peft package reads it.
+/* models/adapter_json.c -- makes adapter_config.json as the peft package reads it.
  *
- *   target_modules   an end of the layers' names that no other linear layer has, as short as can be: "q_proj", "attn.c_proj", or the whole name
- *                    of a wrapper's text, whose towers have a q_proj, too, peft's regular expression of such ends inside the text model
+ *   target_modules   the shortest end of the layers' names that no other linear layer has: "q_proj", "attn.c_proj", or the whole name.
+ *                    For a wrapper, whose vision towers have a q_proj too, it is a regular expression that matches such ends inside the text
+ *                    model only
  *
- *   modules_to_save  what is trained whole, by whole names, only where there is such
+ *   modules_to_save  full names of the modules trained whole; absent if there are none
  *
- * Fields that are not written have peft's defaults, which are those of an adapter such as ours. */
+ * Fields that are not written have peft's defaults, which fit our adapters. */
 #include <string.h>
 
 #include "models/adapter.h"
@@ -17,7 +18,7 @@ static bool layer_name(const rp_model_config *c, const rp_module *m, char out[RP
     return !strcmp(m->type->name, "Linear") && rp__layer_name_theirs(c, m->path, (int)strlen(m->path), out);
 }
 
-/* As peft matches: the whole name, or what follows a dot. */
+/* peft's rule: the whole name, or the part after a dot. */
 static bool ends_so(const char *name, const char *end)
 {
     size_t n = strlen(name), k = strlen(end);
@@ -25,7 +26,7 @@ static bool ends_so(const char *name, const char *end)
     return n >= k && !strcmp(name + n - k, end) && (n == k || name[n - k - 1] == '.');
 }
 
-/* Has any layer without an adapter such an end? One that is trained whole may: peft gives it none. */
+/* Whether a layer without an adapter has such an end. Layers trained whole do not count, because peft gives them no adapter. */
 static bool names_others(rp_model *model, const char *end)
 {
     const rp_model_config *c = rp__model_config(model);
@@ -58,7 +59,7 @@ static bool has_text(const json_t *list, const char *text)
     return false;
 }
 
-/* *any: one of the adapters, which are all alike. */
+/* *any: one of the adapters; all have the same config. */
 static json_t *target_modules(rp_model *model, rp_lora_parts *any)
 {
     const rp_model_config *c = rp__model_config(model);
@@ -75,7 +76,7 @@ static json_t *target_modules(rp_model *model, rp_lora_parts *any)
     return list;
 }
 
-/* With its dots escaped; returns the end of it. */
+/* Copies the text with its dots escaped. Returns the end of the copy. */
 static char *put_escaped(char *out, const char *text)
 {
     for (; *text; text++) {
@@ -85,7 +86,7 @@ static char *put_escaped(char *out, const char *text)
     return out;
 }
 
-/* "(?:model\.language_model\.(?:.*\.)?)?(?:q_proj|v_proj)": what is in no tower, and the head. The list is taken over. */
+/* "(?:model\.language_model\.(?:.*\.)?)?(?:q_proj|v_proj)": matches in the text model and the head, but in no tower. Takes ownership of the list. */
 static json_t *pattern_of(json_t *ends, const char *inside)
 {
     size_t i, chars = 2 * strlen(inside) + 32;
@@ -104,7 +105,7 @@ static json_t *pattern_of(json_t *ends, const char *inside)
     return out;
 }
 
-/* The whole names of the modules: peft takes any module whose name has such an end, whatever stands before it. NULL: no memory. */
+/* Full names, because peft would match any module whose name has a shorter end. Returns NULL if memory runs out. */
 static json_t *modules_to_save(rp_model *model)
 {
     const rp_model_config *c = rp__model_config(model);
@@ -120,7 +121,7 @@ static json_t *modules_to_save(rp_model *model)
     return list;
 }
 
-/* Names of what is trained whole, and that a tied weight stays tied. False: no memory. */
+/* Adds the names of modules trained whole, and whether a tied weight stays tied. Returns false if memory runs out. */
 static bool add_whole(json_t *json, rp_model *model)
 {
     const rp_param *table = rp__model_find_param(model, "tok_embeddings.weight");
@@ -130,7 +131,7 @@ static bool add_whole(json_t *json, rp_model *model)
            !json_object_set_new(json, "ensure_weight_tying", json_boolean(rp__model_config(model)->tied && table->beside));
 }
 
-/* peft says it is an int. */
+/* An integer if possible, because peft declares the field as int. */
 static json_t *number(double value) { return value == (double)(int64_t)value ? json_integer((json_int_t)value) : json_real(value); }
 
 json_t *rp__adapter_json(rp_model *model, const char *base)

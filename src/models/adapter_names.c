@@ -1,4 +1,4 @@
-/* models/adapter_names.c -- a layer's name by the family's table, and peft's parts around it. */
+/* models/adapter_names.c -- converts names of adapters' tensors with the family's table, and adds or removes peft's prefix and suffix. */
 #include "models/adapter_names.h"
 
 #include "models/wrapper.h"
@@ -10,7 +10,7 @@
 static const char *const theirs[] = { [RP_LORA_A] = ".lora_A.weight", [RP_LORA_B] = ".lora_B.weight",
                                         [RP_LORA_MAGNITUDE] = ".lora_magnitude_vector" };
 
-/* Of a parameter of the model's own. */
+/* For a parameter of the model itself. */
 static bool weight_theirs(const rp_model_config *config, const char *path, char out[RP_WEIGHT_NAME_CHARS])
 {
     const rp_family *f = config->family;

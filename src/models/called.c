@@ -1,9 +1,9 @@
-/* models/called.c -- globs in the words of a family's files, by the table that loads its weights. */
+/* models/called.c -- matches globs against names in a family's files, with the table that loads its weights. */
 #include "models/wrapper.h"
 
 #include <string.h>
 
-/* In the files of a wrapper, which have the model's names under one of several prefixes. */
+/* Tries the name in a wrapper's files under each of its prefixes. */
 static bool fits_outside(const rp_wrapper *w, const char *name, const char *glob, rp_called how)
 {
     char dotted[RP_WEIGHT_NAME_CHARS], outside[RP_WEIGHT_NAME_CHARS];
@@ -17,7 +17,7 @@ static bool fits_outside(const rp_wrapper *w, const char *name, const char *glob
     return false;
 }
 
-/* With the prefix or without. */
+/* Tries the name with and without the family's prefix. */
 static bool fits(const rp_model_config *c, const char *name, const char *glob, rp_called how)
 {
     const rp_family *f = c->family;
@@ -38,7 +38,7 @@ static bool is_called(const rp_model_config *c, const char *path, const char *gl
     return false;
 }
 
-/* What is around it in our tree counts as well as what is around it in theirs. */
+/* For RP_CALLED_WITHIN the parents in our tree are tried as well as those in theirs. */
 bool rp__model_config_calls(const rp_model_config *c, const char *path, const char *glob, rp_called how)
 {
     char at[RP_WEIGHT_NAME_CHARS];

@@ -1,9 +1,9 @@
 /* models/config.c -- reads a config.json by the table of its family.
  *
- *   file's fields (a wrapper's: those of its text), overrides set over them ─▶ each field by its line (config_fields.c) ─▶ keys in no table
+ *   fields of the file (or of a wrapper's text_config), replaced by overrides ─▶ each field by its line (config_fields.c) ─▶ unknown keys
  *   ─▶ the family's finish
  *
- * Every step reports what is wrong and goes on, so one reading finds all. */
+ * Every step reports errors and continues, so one pass finds all of them. */
 #include "models/wrapper.h"
 
 #include <math.h>
@@ -36,8 +36,8 @@ static const rp_config_field common_fields[] = {
     { "add_cross_attention", .kind = RP_FIELD_ONLY, .only = "false" },
 };
 
-/* Keys of every family that change no number of a training step: how the files came to be, what a call returns, heads of other
- * tasks, and what transformers once kept here of generation. */
+/* Keys of every family that change no number of a training step: origin of the files, return values of a call, heads for other
+ * tasks, and generation settings that older versions of transformers kept here. */
 static const char *const common_inert[] = {
     "architectures", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash", "auto_map", "dtype", "torch_dtype",
     "use_bfloat16", "torchscript", "tf_legacy_loss", "_attn_implementation*", "attn_implementation", "_flash_attn_2_enabled",
@@ -71,7 +71,7 @@ static json_t *json_of_children(const rp_yaml_node *node)
     return out;
 }
 
-/* As JSON would have it: only plain scalars are null, true, false or a number. */
+/* Converts as JSON would: only unquoted scalars become null, true, false or a number. */
 static json_t *json_of(const rp_yaml_node *node)
 {
     int64_t whole;
@@ -94,11 +94,11 @@ static rp_status apply_overrides(rp_config_reader *r)
     return RP_OK;
 }
 
-/* ---- blocks that differ ---- */
+/* ---- differences between blocks ---- */
 
 static bool is_kind(const json_t *type, const char *kind) { return json_is_string(type) && !strcmp(json_string_value(type), kind); }
 
-/* transformers 5 names the kind of attention block by block. */
+/* transformers 5 names the kind of attention of each block. */
 static void check_layer_types(rp_config_reader *r, const rp_family *family)
 {
     const json_t *types = json_object_get(r->json, "layer_types"), *type;
@@ -115,7 +115,7 @@ static void check_layer_types(rp_config_reader *r, const rp_family *family)
     }
 }
 
-/* And what the list says beside the other fields. */
+/* Checks the list against the other fields. */
 static void check_windows(rp_config_reader *r, const rp_model_config *c)
 {
     const json_t *types = json_object_get(r->json, "layer_types"), *type;
@@ -127,8 +127,8 @@ static void check_windows(rp_config_reader *r, const rp_model_config *c)
         rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' is for %zu blocks, there are %" PRId64, json_array_size(types),
                          c->n_layers);
     if (!c->family->honours_layer_types && c->window)
-        rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' beside 'sliding_window' is not honoured for model_type '%s', "
-                         "whose window is of all blocks", c->family->model_type);
+        rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' together with 'sliding_window' is not honoured for model_type "
+                         "'%s', whose window applies to all blocks", c->family->model_type);
     json_array_foreach(types, i, type)
         if (is_kind(type, "sliding_attention") && !c->window) {
             rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' has \"sliding_attention\", but there is no window");
@@ -157,7 +157,7 @@ int64_t rp__model_config_experts(const rp_model_config *c, int64_t layer)
     return c->experts_every && (layer + 1) % c->experts_every ? 0 : c->experts;
 }
 
-/* ---- keys that stand in no table ---- */
+/* ---- unknown keys ---- */
 
 enum { MAX_KNOWN = 256 };
 
@@ -221,11 +221,11 @@ static bool has_field(const rp_family *family, const char *key)
     return false;
 }
 
-/* Each is a module of each block. */
+/* Each expert is a module of its block, so their number is limited. */
 static void check_experts(rp_config_reader *r, const rp_model_config *c)
 {
     if (c->n_layers > 0 && c->experts > RP_MOST_EXPERTS / c->n_layers)
-        rp__config_error(r, "num_hidden_layers", RP_ERR_CONFIG, "%" PRId64 " blocks of %" PRId64 " experts: more than %d experts are no model",
+        rp__config_error(r, "num_hidden_layers", RP_ERR_CONFIG, "%" PRId64 " blocks of %" PRId64 " experts exceed the limit of %d experts",
                          c->n_layers, c->experts, RP_MOST_EXPERTS);
 }
 
@@ -243,7 +243,7 @@ static void config_read_all(rp_config_reader *r, rp_model_config *c)
     check_experts(r, c);
 }
 
-/* Messages about a text_config say so. */
+/* Adds "text_config" to the label of messages. */
 static rp_status take_text(rp_config_reader *r, const rp_wrapper *wrapper, char label[RP_ERROR_CHARS])
 {
     if (!wrapper) return RP_OK;

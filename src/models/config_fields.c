@@ -1,4 +1,4 @@
-/* models/config_fields.c -- one field of a config.json by its line of a table, and how what is wrong with it is told. */
+/* models/config_fields.c -- reads one field of a config.json by its line of the table, and reports errors in it. */
 #include "models/family.h"
 #include "base/json_text.h"
 
@@ -37,7 +37,7 @@ void rp__config_error(rp_config_reader *reader, const char *key, rp_status statu
 
 /* ---- by kind ---- */
 
-/* The value under either spelling, NULL where the default holds. *key becomes the spelling that is there. */
+/* The value under either spelling, or NULL if the default applies. *key: the spelling that is present. */
 static const json_t *value_of(rp_config_reader *r, const rp_config_field *f, const char **key)
 {
     const json_t *value = json_object_get(r->json, f->key), *also = f->also ? json_object_get(r->json, f->also) : NULL;
@@ -124,7 +124,7 @@ static void read_word(rp_config_reader *r, const rp_config_field *f, rp_model_co
                      rp__config_show(value, shown), all);
 }
 
-/* Llama 3.1 lists several ends; a document that is written gets the first. */
+/* Llama 3.1 lists several end ids; documents are written with the first. */
 static void read_id(rp_config_reader *r, const rp_config_field *f, rp_model_config *c)
 {
     int32_t *out = (int32_t *)(void *)((char *)c + f->offset);

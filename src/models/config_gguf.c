@@ -1,18 +1,18 @@
-/* models/config_gguf.c -- the metadata of a GGUF file as the config.json it was made from.
+/* models/config_gguf.c -- converts the metadata of a GGUF file to the config.json from which it was made.
  *
  *   "llama.embedding_length": 576  ─▶  "hidden_size": 576
  *
- * So one parser checks both, and an export has a config.json. As with config.json, a key that is not known is an error. What GGUF
- * does not say in its metadata is read off its tensors: tied embeddings, biases, and Llama 3's frequencies (rope_freqs.weight). */
+ * So one parser checks both formats, and an export has a config.json. As in a config.json, an unknown key is an error. Facts
+ * that GGUF metadata lacks are derived from the tensors: tied embeddings, biases, and Llama 3's frequencies (rope_freqs.weight). */
 #include "models/weights_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ZERO, ONE: the only value that is honoured (a gating function of 1 is softmax). OF_SOME: a number of families whose config.json has the field, else ZERO. */
+/* ZERO, ONE: the only supported value (a gating function of 1 is softmax). OF_SOME: a number if the family's config.json has the field, else ZERO. */
 typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE, OF_SOME } treatment;
 
-/* Below the name of the architecture. LATER: theirs is unused. A family's own table may say otherwise what theirs is. */
+/* Keys without the prefix of the architecture. LATER: `theirs` is unused. A family's own table may replace `theirs`. */
 static const struct { const char *gguf, *theirs; treatment treatment; bool required; } keys[] = {
     { "vocab_size",                       "vocab_size",              WHOLE,  false },
     { "context_length",                   "max_position_embeddings", WHOLE,  true },
@@ -87,7 +87,7 @@ static void set(reader *r, const char *key, json_t *value)
         r->status = rp_fail(r->report->bump.ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", key);
 }
 
-/* The number as someone wrote it before it became a float: 9.99999975e-06 was 1e-05. */
+/* The shortest decimal number that gives this float: 9.99999975e-06 becomes 1e-05. */
 static double shortest(double value)
 {
     char text[32];
@@ -100,7 +100,7 @@ static double shortest(double value)
     return value;
 }
 
-/* NULL where the family's config.json has no such field. */
+/* NULL if the family's config.json has no such field. */
 static const rp_config_field *field_of(const reader *r, const char *key)
 {
     for (int i = 0; i < r->family->n_fields; i++)
@@ -110,7 +110,7 @@ static const rp_config_field *field_of(const reader *r, const char *key)
 
 /* ---- metadata ---- */
 
-/* What config.json of this family calls it; `otherwise` where its own table says nothing. */
+/* Name in the config.json of this family; `otherwise` if its own table has no line for the key. */
 static const char *theirs_of(const reader *r, const char *gguf, const char *otherwise)
 {
     for (int k = 0; k < r->family->n_gguf_keys; k++)
@@ -120,13 +120,13 @@ static const char *theirs_of(const reader *r, const char *gguf, const char *othe
 
 static const char *name_of(const reader *r, int i) { return theirs_of(r, keys[i].gguf, keys[i].theirs); }
 
-/* False: config.json of this family says nothing of the kind. */
+/* Returns false if the config.json of this family has no such field. */
 static bool has_key(const reader *r, int i) { return (keys[i].treatment != WHOLE && keys[i].treatment != NUMBER) || name_of(r, i); }
 
-/* Or else positions are learned. */
+/* If not, positions are learned. */
 static bool is_rotary(const reader *r) { return theirs_of(r, "rope.freq_base", "rope_theta") != NULL; }
 
-/* 0 is none: llama.cpp's converter writes it where config.json has null. */
+/* 0 means none: llama.cpp's converter writes it if config.json has null. */
 static void set_or_null(reader *r, const char *key, const rp_gguf_value *v)
 {
     if (v->f == 0) set(r, key, json_null());
@@ -165,7 +165,7 @@ static void check_unknown(reader *r)
     }
 }
 
-/* Gemma's scale of scores is not in the file: llama.cpp, too, knows the 27B models by their blocks. */
+/* Gemma's scale of scores is not in the file. Like llama.cpp, this recognises the 27B models by their number of blocks. */
 static void read_scale(reader *r, double plain, double dim)
 {
     double blocks = config_gguf_number_of(r, "block_count"), largest = !strcmp(r->family->gguf_architecture, "gemma2") ? 46 : 62;
@@ -180,7 +180,8 @@ static bool turns_parts(const reader *r)
     return f && f->kind == RP_FIELD_LATER;
 }
 
-/* Heads of one size, all of it turned unless the family may turn a part. llama.cpp takes embedding_length / head_count where nothing is said. */
+/* All heads have one size and are rotated completely, unless the family supports partial rotation. Default: embedding_length / head_count, as in
+ * llama.cpp. */
 static void read_head_dim(reader *r)
 {
     static const char *const sizes[] = { "attention.key_length", "rope.dimension_count", "attention.value_length" };
@@ -192,7 +193,7 @@ static void read_head_dim(reader *r)
         bool part   = i == 1 && turns_parts(r) && size < dim;
         if (part) set(r, "partial_rotary_factor", json_real(size / dim));
         else if (size != dim)
-            FAIL(r, RP_ERR_UNSUPPORTED, "'%s' is %g where heads have %g elements, which is not honoured", sizes[i], size, dim);
+            FAIL(r, RP_ERR_UNSUPPORTED, "'%s' is %g but heads have %g elements, which is not honoured", sizes[i], size, dim);
     }
     if (!field_of(r, "head_dim") && dim != plain)
         FAIL(r, RP_ERR_UNSUPPORTED, "heads have %g elements, not %g, which '%s' does not honour", dim, plain, r->family->model_type);
@@ -231,7 +232,7 @@ enum { MAX_PAIRS = 1 << 15 };
 #define HIGH 4.0
 #define ORIGINAL 8192.0
 
-/* What Llama 3.1's rule divides frequency i of `pairs` by. */
+/* The divisor of frequency i of `pairs` in Llama 3.1's rule. */
 static double llama3_divisor(double factor, double theta, int64_t i, int64_t pairs)
 {
     double wavelength = 2 * acos(-1) * pow(theta, (double)i / (double)pairs), smooth;
@@ -242,8 +243,8 @@ static double llama3_divisor(double factor, double theta, int64_t i, int64_t pai
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
-/* A file gives the divisors, not the rule. All published Llama 3.x have these bounds, so the factor, which is the last divisor,
- * tells all the others. */
+/* A file has the divisors, not the rule. All published Llama 3.x models have these bounds, so the factor, which is the last divisor,
+ * determines all others. */
 static bool is_llama3(const float *divisor, int64_t pairs, double theta)
 {
     for (int64_t i = 0; i < pairs; i++) {
@@ -261,13 +262,13 @@ static rp_status read_frequencies(reader *r)
 
     if (!t) return RP_OK;
     if (t->ndim != 1 || t->elems < 1 || t->elems > MAX_PAIRS || json_object_get(r->json, "rope_scaling")) {
-        FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' is not one divisor a frequency, beside no other scaling");
+        FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' is not a list of one divisor per frequency without other rope scaling");
         return RP_OK;
     }
     if (!(divisor = rp__host_alloc(r->report->bump.ctx, t->elems * (int64_t)sizeof *divisor))) return RP_ERR_MEMORY;
     rp_status status = rp__gguf_read(r->file, t, 0, t->elems, divisor);
     if (status == RP_OK && !is_llama3(divisor, t->elems, theta))
-        FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' holds other divisors than those of Llama 3.x, which alone are honoured");
+        FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' holds other divisors than those of Llama 3.x; only these are honoured");
     else if (status == RP_OK)
         set(r, "rope_scaling", json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3",
                                          "factor", shortest(divisor[t->elems - 1]), "low_freq_factor", LOW,
@@ -278,7 +279,7 @@ static rp_status read_frequencies(reader *r)
 
 /* ---- the whole ---- */
 
-/* A Mixtral is a llama by its architecture: with experts, the family that has them. */
+/* Mixtral has the architecture "llama", too; experts distinguish the two families. */
 static bool fits(reader *r, const rp_family *family, const rp_gguf_value *architecture)
 {
     const char *name = family->gguf_architecture;
@@ -308,7 +309,7 @@ static const rp_family *find_family(reader *r)
     return NULL;
 }
 
-/* Some converters write the embedding once more where a model has no output of its own. */
+/* Some converters write the embedding a second time as the output if the model has no output of its own. */
 static bool has_own_output(const reader *r)
 {
     const rp_gguf_tensor *output = rp__gguf_find(r->file, "output.weight"), *embedding = rp__gguf_find(r->file, "token_embd.weight");
@@ -324,7 +325,7 @@ static void read_tensors(reader *r)
         set(r, "vocab_size", json_integer(embedding->dim[0]));
     set(r, "tie_word_embeddings", json_boolean(!has_own_output(r)));
     if (field_of(r, "attention_bias")) set(r, "attention_bias", json_boolean(rp__gguf_find(r->file, "blk.0.attn_q.bias") != NULL));
-    /* Nothing in a file says otherwise, and llama.cpp renormalises. */
+    /* GGUF has no such key, and llama.cpp renormalises. */
     if (field_of(r, "norm_topk_prob")) set(r, "norm_topk_prob", json_true());
     if (field_of(r, "mlp_bias")) set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }

@@ -1,9 +1,9 @@
-/* models/config_rope.c -- rotary positions in a config.json, in both spellings.
+/* models/config_rope.c -- reads rotary positions from a config.json, in both spellings.
  *
  *   transformers 4   "rope_theta": 5e5, "rope_scaling": {"rope_type" or "type": "llama3", "factor": 8, …} or null
  *   transformers 5   "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, …}
  *
- * What stands in several places must say the same. A key that the type does not read is an error: it was meant to do something. */
+ * Values given in several places must agree. A key that the rope type does not read is an error, because it was meant to have an effect. */
 #include "models/family.h"
 
 #include <math.h>
@@ -39,11 +39,11 @@ typedef struct {
     rp_config_reader *reader;
     const char *name;
     const json_t *json;
-    int type, given;                    /* index into types; bits of the keys that are there */
+    int type, given;                    /* index into types; bit set of the keys that are present */
     rp_rope_config rope;
 } object;
 
-/* -1 after an error. */
+/* Returns -1 after an error. */
 static int find_type(const object *o)
 {
     const json_t *type = json_object_get(o->json, "rope_type"), *old = json_object_get(o->json, "type");
@@ -63,15 +63,15 @@ static int find_type(const object *o)
     return -1;
 }
 
-static void expected(const object *o, const char *key, const json_t *value, const char *what)
+static void expected(const object *o, const char *key, const json_t *value, const char *wanted)
 {
     char shown[RP_SHOWN_CHARS];
 
     rp__config_error(o->reader, o->name, RP_ERR_CONFIG, "'%s.%s' is %s, expected %s", o->name, key,
-                     rp__config_show(value, shown), what);
+                     rp__config_show(value, shown), wanted);
 }
 
-/* The bit of a key that holds a number, 0 for any other key. */
+/* Returns the bit of a key that holds a number, or 0 for other keys. */
 static int read_number(object *o, const char *key, const json_t *value)
 {
     double number = json_number_value(value);
@@ -112,7 +112,7 @@ static void read_key(object *o, const char *key, const json_t *value)
     char shown[RP_SHOWN_CHARS];
     int bit;
 
-    /* A yarn without a factor takes that of the contexts, but wants to be told so. */
+    /* A yarn without a factor uses the ratio of the contexts, but only if null says so explicitly. */
     if (!strcmp(key, "factor") && json_is_null(value) && types[o->type].kind == RP_ROPE_YARN) o->given |= FACTOR;
     if (!strcmp(key, "rope_type") || !strcmp(key, "type") || json_is_null(value)) return;
     if (!strcmp(key, "partial_rotary_factor")) {
@@ -145,7 +145,7 @@ static void check_needs(const object *o)
                          o->rope.high_freq_factor, o->rope.low_freq_factor);
 }
 
-/* False where the object is absent or of an unknown type. */
+/* Returns false if the object is absent or of an unknown type. */
 static bool read_object(rp_config_reader *reader, const char *name, const json_t *json, object *o)
 {
     char shown[RP_SHOWN_CHARS];
@@ -175,7 +175,7 @@ static bool same_yarn(const rp_rope_config *a, const rp_rope_config *b)
            a->exact_range == b->exact_range;
 }
 
-/* transformers writes one or the other; where both are, a reader of either must get the same. */
+/* transformers writes one of the two. If both are present, a reader of either must get the same values. */
 static void check_agreement(const object *scaling, const object *parameters)
 {
     rp_rope_config a = scaling->rope, b = parameters->rope;
@@ -194,7 +194,7 @@ static void set_theta(rp_config_reader *reader, const char *place, const char *k
     else if (theta > 0) out->theta = theta;
 }
 
-/* A number above 0 at the top of the file; 0 where there is none. */
+/* A number above 0 at the top level of the file; 0 if absent. */
 static double top_number(rp_config_reader *reader, const char *key)
 {
     const json_t *value = json_object_get(reader->json, key);
@@ -208,7 +208,7 @@ static double top_number(rp_config_reader *reader, const char *key)
 
 static double scale_of(double factor, double mscale) { return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1; }
 
-/* Peng et al., YaRN, 2023, with what transformers takes where nothing is said. */
+/* Peng et al., YaRN, 2023, with the defaults of transformers. */
 static void finish_yarn(const rp_model_config *config, rp_rope_config *r)
 {
     bool both = r->mscale > 0 && r->mscale_all_dim > 0;
@@ -220,7 +220,7 @@ static void finish_yarn(const rp_model_config *config, rp_rope_config *r)
         r->attention_factor = both ? scale_of(r->factor, r->mscale) / scale_of(r->factor, r->mscale_all_dim) : scale_of(r->factor, 1);
 }
 
-/* From rope_scaling, the object of rope_parameters in `json`, and a theta beside them. */
+/* Combines rope_scaling, the object of rope_parameters in `json`, and the theta given outside them. */
 static rp_rope_config merge(rp_config_reader *reader, const rp_model_config *config, const char *name, const json_t *json, double theta)
 {
     object scaling, parameters;
@@ -242,10 +242,10 @@ static rp_rope_config merge(rp_config_reader *reader, const rp_model_config *con
 static void check_whole(rp_config_reader *reader, const rp_rope_config *rope)
 {
     if (rope->kind == RP_ROPE_LONG)
-        rp__config_error(reader, "rope_scaling", RP_ERR_UNSUPPORTED, "rope type 'longrope' is honoured for model_type 'phi3' alone");
+        rp__config_error(reader, "rope_scaling", RP_ERR_UNSUPPORTED, "rope type 'longrope' is honoured only for model_type 'phi3'");
     if (rope->part > 0 && rope->part < 1)
         rp__config_error(reader, json_object_get(reader->json, "rope_parameters") ? "rope_parameters" : "rope_scaling", RP_ERR_UNSUPPORTED,
-                         "'partial_rotary_factor' is %g; this family turns whole heads", rope->part);
+                         "'partial_rotary_factor' is %g; this family rotates whole heads", rope->part);
 }
 
 void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *config, rp_rope_config *out)
@@ -255,7 +255,7 @@ void rp__config_read_rope(rp_config_reader *reader, const rp_model_config *confi
     check_whole(reader, out);
 }
 
-/* transformers reads another rope's, or another key's, there. */
+/* Refuses yarn for families in which transformers reads another rope's or another key's values. */
 static void refuse_yarn(rp_config_reader *reader, const rp_rope_config *rope, const char *model_type)
 {
     if (rope->kind == RP_ROPE_YARN)
@@ -263,7 +263,7 @@ static void refuse_yarn(rp_config_reader *reader, const rp_rope_config *rope, co
                          "rope type 'yarn' is not honoured for model_type '%s'", model_type);
 }
 
-/* Chen et al., LongRoPE, 2024, as Phi-3 has it: the stretch is that of the context, and scores grow with it. */
+/* Chen et al., LongRoPE, 2024, as in Phi-3: the stretch is the ratio of the contexts, and attention_factor grows with it. */
 static void finish_long(rp_config_reader *reader, rp_model_config *c)
 {
     const json_t *top = json_object_get(reader->json, "original_max_position_embeddings");
@@ -301,7 +301,7 @@ void rp__config_read_partial_rope(rp_config_reader *reader, rp_model_config *c)
     c->rotary_dim = (int64_t)((double)c->head_dim * part);
     if (part > 1 || c->rotary_dim % 2 || (c->head_dim && c->rotary_dim < 2))
         rp__config_error(reader, "partial_rotary_factor", RP_ERR_CONFIG, "'partial_rotary_factor' %g leaves %" PRId64 " of %" PRId64
-                         " elements of a head, which cannot be turned in pairs", part, c->rotary_dim, c->head_dim);
+                         " elements of a head, which cannot be rotated in pairs", part, c->rotary_dim, c->head_dim);
     refuse_yarn(reader, &c->rope, "phi3");
     finish_long(reader, c);
 }

@@ -1,11 +1,11 @@
-/* models/export.c -- writes a model as transformers would, config.json and safetensors under its names, or its adapters as peft would.
+/* models/export.c -- writes a model as transformers would (config.json and safetensors with its names), or its adapters as peft would.
  *
- * Tensors stand in bytewise order of their names, each parameter once: a tied output is not written. Weights go to the file from
- * where they are, or through a buffer where an adapter is added into them; config.json (export_json.c) comes last, so a directory that has
- * one is whole.
+ * Tensors are sorted bytewise by name, each parameter once; a tied output is not written. Weights are written directly from
+ * memory, or through a buffer if an adapter is merged into them. config.json (export_json.c) is written last, so a directory that has
+ * one is complete.
  *
- *   rank 0     [ slice 0 ]────────────────────────────────▶ file      as it lies
- *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      what rank 0 holds of it at a time
+ *   rank 0     [ slice 0 ]────────────────────────────────▶ file      directly
+ *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      rank 0 holds one window at a time
  *   rank 2     [ slice 2 ]─ … */
 #include "models/adapter.h"
 #include "models/adapter_names.h"
@@ -22,7 +22,7 @@
 
 enum { WINDOW_BYTES = 4 << 20 };
 
-/* A parameter, or a piece of it: elements [from, to). module: whose parameter it is. */
+/* A parameter or a piece of it: elements [from, to). module: the owner of the parameter. */
 typedef struct {
     char name[RP_WEIGHT_NAME_CHARS];
     const rp_param *param;
@@ -44,13 +44,13 @@ static rp_safetensor declared(const named *n)
 
 /* ---- names ---- */
 
-/* Either what adapters are made of and what is trained whole beside them, or the model's own. */
+/* Selects either the parts of adapters and the weights trained whole, or the model's own weights. */
 static bool is_wanted(const rp_param *p, bool adapters)
 {
     int unused;
     bool part = rp__lora_part_of(p->path, &unused) != RP_LORA_NONE;
 
-    if (p->owner) return adapters && p->owner->beside;      /* in peft's files a tied weight stands under both names */
+    if (p->owner) return adapters && p->owner->beside;      /* peft's files have a tied weight under both names */
     return adapters ? part || p->beside : !part;
 }
 
@@ -114,26 +114,26 @@ typedef struct exporter exporter;
 struct exporter {
     rp_ctx *ctx;
     const char *directory;
-    int64_t max_shard_bytes;            /* 0: as the writer has it */
-    bool adapters;                      /* they alone, in a file of peft's */
-    int n, rank, ranks;                 /* rank: of those that hold the weights together */
-    bool brings, writes;                /* it is one of the first copy's ranks; it is the first of all */
+    int64_t max_shard_bytes;            /* 0: the default of the writer */
+    bool adapters;                      /* write only the adapters, in a file of peft's format */
+    int n, rank, ranks;                 /* rank: among those that hold the weights together */
+    bool brings, writes;                /* brings: this rank belongs to the first copy; writes: it is rank 0 of all */
     named *all;
     rp_safetensor *tensor;
-    rp_safetensors_writer *writer;      /* of the one that writes */
-    void *window;                       /* … the host's, where elements come to that the host does not reach; NULL: it reaches all */
+    rp_safetensors_writer *writer;      /* only on the rank that writes */
+    void *window;                       /* host memory for elements that the host cannot address directly; NULL: not needed */
     int64_t window_at, window_bytes;
     rp_comm_part *send, *receive;       /* by rank */
-    void (*sink)(exporter *x, const rp_param *p, const void *data, int64_t n);     /* where the elements of a parameter go, one behind the other */
-    int64_t at;                         /* how many have gone there */
+    void (*sink)(exporter *x, const rp_param *p, const void *data, int64_t n);     /* receives the elements of a parameter in order */
+    int64_t at;                         /* number of elements it has received */
     float *into;
-    rp_merge merge;                     /* of the one that writes */
-    float *magnitude;                   /* … room for one, where any adapter has such */
-    void *merged;                       /* a row of it */
+    rp_merge merge;                     /* only on the rank that writes */
+    float *magnitude;                   /* room for one magnitude if any adapter has one */
+    void *merged;                       /* one merged row */
     rp_status status;                   /* of writing */
 };
 
-/* It fits where a gathered weight was in a step: it is no larger than a slice. */
+/* The window is no larger than the largest slice, so it fits where a gathered weight was during a step. */
 static int64_t window_bytes(const exporter *x)
 {
     int64_t most = 0;
@@ -145,7 +145,7 @@ static int64_t window_bytes(const exporter *x)
     return most < WINDOW_BYTES ? most : WINDOW_BYTES;
 }
 
-/* Before the first message: no rank that waits for another takes memory. */
+/* Allocated before the first message, so that no rank that others wait for allocates memory. */
 static rp_status take_window(exporter *x)
 {
     int64_t bytes = (window_bytes(x) + 3) / 4 * 4;
@@ -161,7 +161,7 @@ static void give_window(const exporter *x)
     if (x->window) rp__mem_give(x->ctx->space[x->ctx->host], RP_MEM_COMM, x->window_bytes, x->window_at);
 }
 
-/* Room for the largest adapter, where they are added in. */
+/* Allocates buffers for the largest adapter if adapters are merged. */
 static rp_status prepare_merge(exporter *x)
 {
     int64_t a = 0, b = 0, width = 0, out = 0;
@@ -209,7 +209,7 @@ static rp_status prepare(exporter *x, rp_model *model)
     return create(x);
 }
 
-/* After a failure no more is written, but what other ranks send is still taken: they do not know yet. */
+/* After a failure nothing more is written, but data from other ranks is still received, because they do not know of it yet. */
 static void into_file(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
     if (x->status == RP_OK) x->status = rp__safetensors_put(x->writer, data, n * rp_dtype_bytes(p->whole.dtype));
@@ -244,7 +244,7 @@ static void export_put(exporter *x, const rp_param *p, const void *data, int64_t
     x->at += n;
 }
 
-/* Elements [at, at + n) of the owner's slice come to the window. */
+/* Sends elements [at, at + n) of the owner's slice to the window of rank 0. */
 static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, int64_t n)
 {
     int64_t size     = rp_dtype_bytes(p->whole.dtype);
@@ -260,7 +260,7 @@ static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, in
     return RP_OK;
 }
 
-/* Of the slice that is here. */
+/* Puts elements of this rank's own slice. */
 static void put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
 {
     int64_t size     = rp_dtype_bytes(p->whole.dtype);
@@ -273,7 +273,7 @@ static void put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
     export_put(x, p, from, n);
 }
 
-/* What of elements [from, to) is in the owner's slice. */
+/* Puts those of the elements [from, to) that are in the owner's slice. */
 static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t to, int owner)
 {
     rp_slice slice = rp__slice_of(rp_meta_elems(&p->whole), owner, x->ranks);
@@ -300,7 +300,7 @@ static rp_status put_range(exporter *x, const rp_param *p, int64_t from, int64_t
 
 static rp_status put_param(exporter *x, const rp_param *p, sink *into) { return put_range(x, p, 0, rp_meta_elems(&p->whole), into); }
 
-/* The weight comes to the one that writes once more, for the norms of its rows. */
+/* Sends the weight to rank 0 one more time, to compute the norms of its rows. */
 static rp_status put_norms(exporter *x, const rp_param *weight, const rp_lora_parts *parts)
 {
     x->into = x->magnitude;
@@ -312,7 +312,7 @@ static rp_status put_norms(exporter *x, const rp_param *weight, const rp_lora_pa
     return RP_OK;
 }
 
-/* The adapter comes whole to the one that writes before the weight does. */
+/* Sends the whole adapter to rank 0, then the weight. */
 static rp_status put_merged(exporter *x, const named *n, const rp_lora_parts *parts)
 {
     const rp_meta *a = &parts->a->whole, *b = &parts->b->whole;

@@ -1,5 +1,5 @@
-/* models/export_json.c -- what stands beside exported weights: config.json as transformers would write it, and what is carried over as it is,
- * generation_config.json, which says how to sample from the model. */
+/* models/export_json.c -- writes the JSON files of an export: config.json as transformers would write it, and an unchanged copy of
+ * generation_config.json, which has sampling settings. */
 #include "models/weights_internal.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { CARRIED_CAP_BYTES = 1 << 20 };
 
-/* jansson writes reals with the digits it is told: 15 keep 1e-5 as it was, 17 keep any number. */
+/* jansson writes reals with a fixed number of digits: 15 reproduce 1e-5 as written, 17 reproduce any double. */
 static bool reads_back_from_15(const json_t *value)
 {
     const char *key;
@@ -33,7 +33,7 @@ static const char *torch_name(rp_dtype dtype)
     return dtype == RP_BF16 ? "bfloat16" : dtype == RP_F64 ? "float64" : "float32";
 }
 
-/* transformers 5 writes `dtype`, and so does 4 since 4.56; `torch_dtype` of an older file would contradict it. */
+/* transformers 5, and 4 since 4.56, write `dtype`; the `torch_dtype` of an older file would contradict it. */
 static json_t *config_of(rp_model *model)
 {
     const rp_model_config *c = rp__model_config(model);
@@ -55,7 +55,7 @@ rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, cons
     size_t n     = text ? strlen(text) : 0;
     rp_status status;
 
-    if (text) text[n] = '\n';           /* in place of the zero */
+    if (text) text[n] = '\n';           /* replaces the terminating zero */
     if (!text) status = rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of %s", name);
     else status = path ? rp__file_write(ctx, path, text, (int64_t)n + 1) : RP_ERR_MEMORY;
     rp__release(path);

@@ -1,4 +1,4 @@
-/* models/fields.c -- what follows from the fields that many families share. */
+/* models/fields.c -- derives and checks values from fields that many families share. */
 #include "models/fields.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void check_heads(rp_config_reader *reader, const rp_model_config *c)
         rp__config_error(reader, "num_key_value_heads", RP_ERR_CONFIG, "'num_attention_heads' %" PRId64 " is not a multiple of "
                          "'num_key_value_heads' %" PRId64, c->n_heads, c->n_kv_heads);
     if (c->head_dim % 2)
-        rp__config_error(reader, "head_dim", RP_ERR_CONFIG, "heads of %" PRId64 " elements cannot be turned in pairs", c->head_dim);
+        rp__config_error(reader, "head_dim", RP_ERR_CONFIG, "heads of %" PRId64 " elements cannot be rotated in pairs", c->head_dim);
 }
 
 void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *c)
@@ -46,6 +46,6 @@ void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *c)
 void rp__config_finish_experts(rp_config_reader *reader, const rp_model_config *c)
 {
     if (c->experts && c->experts_chosen > c->experts)
-        rp__config_error(reader, "num_experts_per_tok", RP_ERR_CONFIG, "'num_experts_per_tok' %" PRId64 " is more than there are experts, %" PRId64,
+        rp__config_error(reader, "num_experts_per_tok", RP_ERR_CONFIG, "'num_experts_per_tok' %" PRId64 " exceeds the number of experts, %" PRId64,
                          c->experts_chosen, c->experts);
 }

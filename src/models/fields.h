@@ -1,8 +1,8 @@
-/* models/fields.h -- lines of the tables of config.json's fields, and of the names of weights, that many families share, and what follows
- * from them.
+/* models/fields.h -- lines that many families share: for their tables of config.json's fields and of weight names; and checks of those
+ * fields.
  *
- * A line that stands in a family's own words there has another default here or is no number of it. Defaults are those of transformers,
- * but sizes must be there. */
+ * A family that writes such a line itself has another default, or ignores the value. Defaults are those of transformers, but sizes are
+ * required. */
 #ifndef RP_MODELS_FIELDS_H
 #define RP_MODELS_FIELDS_H
 
@@ -17,7 +17,7 @@
     RP_FIELD_SIZE("num_hidden_layers", n_layers, RP_MOST_LAYERS), \
     RP_FIELD_SIZE("num_attention_heads", n_heads, 1 << 16)
 
-/* Null, or nothing where it may be missing: as many as query heads. */
+/* Null or absent (if not required): as many as query heads. */
 #define RP_FIELD_KV_HEADS(must) \
     { "num_key_value_heads", .kind = RP_FIELD_INT, RP_AT(n_kv_heads), .required = must, .nullable = true, .low = 1, .high = 1 << 16 }
 
@@ -47,28 +47,28 @@
     { "rope_scaling", .kind = RP_FIELD_LATER }, \
     { "rope_parameters", .kind = RP_FIELD_LATER }
 
-/* Null is no window. */
+/* Null means no window. */
 #define RP_FIELD_WINDOW(usual) \
     { "sliding_window", .kind = RP_FIELD_INT, RP_AT(window), .null_is_zero = true, .low = 1, .high = INT32_MAX, .otherwise = usual }
 
-/* A mixture of experts: how many there are, under either name, and how many a token goes to; rp__config_finish_experts checks the rest. The
- * loss has the term that balances them where output_router_logits is true. */
+/* A mixture of experts: the number of experts, under either name, and the number chosen per token. rp__config_finish_experts checks the rest. If
+ * output_router_logits is true, the loss includes the balancing term. */
 #define RP_FIELDS_EXPERTS(name, other, usual, usual_chosen) \
     { name, .also = other, .kind = RP_FIELD_INT, RP_AT(experts), .low = 1, .high = 1 << 16, .otherwise = usual }, \
     { "num_experts_per_tok", .kind = RP_FIELD_INT, RP_AT(experts_chosen), .low = 1, .high = 1 << 16, .otherwise = usual_chosen }, \
     { "output_router_logits", .kind = RP_FIELD_BOOL, RP_AT(experts_balanced) }, \
     { "router_aux_loss_coef", .kind = RP_FIELD_NUMBER, RP_AT(experts_balance), .low = 0, .high = 1e9, .otherwise = 0.001 }
 
-/* Experts are gated by silu. */
+/* The gate of experts must use silu. */
 #define RP_FIELD_EXPERT_ACTIVATION { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"silu\"" }
 
-/* Null is no cap. */
+/* Null means no cap. */
 #define RP_FIELD_CAP(name, at, usual) \
     { name, .kind = RP_FIELD_NUMBER, RP_AT(at), .null_is_zero = true, .low = 1e-6, .high = 1e9, .otherwise = usual }
 
 /* ---- names of weights: in safetensors files, in GGUF ---- */
 
-/* Of a family whose blocks have no MLP. What stands in a table and in no model would blur what a block's parts are called as a whole. */
+/* For families whose blocks have no MLP. Names in the table that no model of the family has would change the common prefix of a block's parts. */
 #define RP_NAMES_BUT_MLP \
     { "tok_embeddings", "model.embed_tokens" }, \
     { "layers.*.attn.output", "model.layers.*.self_attn.o_proj" }, \
@@ -97,7 +97,7 @@
     { "layers.*.attn.q_norm", "model.layers.*.self_attn.q_norm" }, { "layers.*.attn.k_norm", "model.layers.*.self_attn.k_norm" }
 #define RP_GGUF_QK_NORMS { "layers.*.attn.q_norm", "blk.*.attn_q_norm" }, { "layers.*.attn.k_norm", "blk.*.attn_k_norm" }
 
-/* All experts of a projection in one tensor; or each apart, as files had them before. */
+/* All experts of a projection in one tensor, or each in its own, as in older files. */
 #define RP_GGUF_ROUTER { "layers.*.mlp.router", "blk.*.ffn_gate_inp" }
 #define RP_GGUF_EXPERTS \
     RP_GGUF_ROUTER, { "layers.*.mlp.experts.gate", "blk.*.ffn_gate_exps" }, { "layers.*.mlp.experts.up", "blk.*.ffn_up_exps" }, \
@@ -106,7 +106,7 @@
     RP_GGUF_ROUTER, { "layers.*.mlp.experts.gate", "blk.*.ffn_gate.*" }, { "layers.*.mlp.experts.up", "blk.*.ffn_up.*" }, \
     { "layers.*.mlp.experts.down", "blk.*.ffn_down.*" }
 
-/* Norms before attention and MLP; behind them; both. One name in files is another norm in each. */
+/* Norms before attention and MLP, after them, or both. The same name in files is a different norm in each variant. */
 #define RP_NAMES_NORMS_BEFORE \
     { "layers.*.attn_norm", "model.layers.*.input_layernorm" }, { "layers.*.mlp_norm", "model.layers.*.post_attention_layernorm" }
 #define RP_GGUF_NORMS_BEFORE { "layers.*.attn_norm", "blk.*.attn_norm" }, { "layers.*.mlp_norm", "blk.*.ffn_norm" }
@@ -120,20 +120,20 @@
     { "layers.*.mlp_norm", "model.layers.*.pre_feedforward_layernorm" }
 #define RP_GGUF_NORMS_AROUND RP_GGUF_NORMS_BEHIND, RP_GGUF_NORMS_BEFORE
 
-/* Buffers that old files have beside their parameters. */
+/* Buffers that old files contain besides their parameters. */
 extern const char *const rp__inert_rotary[];
 
 /* "silu", "gelu", "gelu_pytorch_tanh", … */
 extern const rp_field_word rp__config_activations[];
 
-/* A true or false that no number of rp_model_config holds, for finish functions. */
+/* Read a boolean that rp_model_config does not store, for finish functions. */
 bool rp__config_flag(rp_config_reader *reader, const char *key, bool otherwise);
 
-/* What all decoders with RMSNorm, a gated MLP and rotary positions have in common: numbers of heads that fit, their size and scale.
- * An attn_scale that is there already is kept. */
+/* Finish a decoder with RMSNorm, a gated MLP and rotary positions: checks the numbers of heads, sets their size and scale.
+ * Keeps attn_scale if it is already set. */
 void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *config);
 
-/* No more experts are chosen than there are. */
+/* Check that no more experts are chosen than exist. */
 void rp__config_finish_experts(rp_config_reader *reader, const rp_model_config *config);
 
 #endif

@@ -1,4 +1,4 @@
-/* models/generate.c -- token by token, through the cache. */
+/* models/generate.c -- generates tokens one by one with a cache. */
 #include "models/generate.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct {
     int32_t *kept;                              /* ids that can be drawn */
 } generator;
 
-/* ---- the choice ---- */
+/* ---- choosing a token ---- */
 
 static int32_t likeliest(const generator *g)
 {
@@ -33,7 +33,7 @@ static bool before(const generator *g, int32_t a, int32_t b)
     return g->logit[a] < g->logit[b] || (g->logit[a] == g->logit[b] && a > b);
 }
 
-/* The least likely of those kept stands on top of a heap. */
+/* The ids kept form a heap with the least likely one at the top. */
 static void sift_down(generator *g, int64_t at)
 {
     for (int64_t child; (child = 2 * at + 1) < g->n_kept; at = child) {
@@ -57,7 +57,7 @@ static void keep_likeliest(generator *g)
     }
 }
 
-/* Uniform in [0, 1) with 53 bits, for the token of that number. */
+/* Uniform in [0, 1) with 53 bits, for the token with this number. */
 static double uniform(const generator *g, int64_t number)
 {
     rp_philox block = rp__philox(g->key, (uint32_t)number, (uint32_t)((uint64_t)number >> 32), 0, 0);
@@ -156,13 +156,13 @@ rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt,
     generator g = { .model = model, .ctx = ctx, .o = options, .vocab = rp__model_config(model)->vocab };
     bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode;
 
-    RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder: it fills in hidden tokens and "
-             "does not write on", rp__model_type(rp__model_config(model)));
+    RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder: it predicts masked tokens and "
+             "cannot generate text", rp__model_type(rp__model_config(model)));
     *mode            = true;
     rp_status status = start(&g, n_prompt);
     if (status == RP_OK) status = go_on(&g, prompt, n_prompt, sink, user, end);
     rp__model_cache_drop(model);
-    (void)rp__tape_no_grad(ctx, false);          /* only making the tape can fail, and without one nothing is recorded */
+    (void)rp__tape_no_grad(ctx, false);          /* only creating the tape can fail, and without one nothing is recorded */
     *mode = eval;
     rp__release(g.kept);
     rp__release(g.weight);

@@ -1,4 +1,4 @@
-/* models/hub_hint.c -- a path that is none may be the name of a model on a hub: owner/name. */
+/* models/hub_hint.c -- recognises a missing path that may be the name of a model on a hub: owner/name. */
 #include "models/weights.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static bool is_file_name(const char *path)
     return false;
 }
 
-/* Folders of the recipes that are shipped: no owner on a hub is meant. */
+/* Folders of the recipes that come with Reprise; they are never owners on a hub. */
 static bool is_own_folder(const char *path) { return !strncmp(path, "models/", 7) || !strncmp(path, "runs/", 5); }
 
 const char *rp__hub_hint(const char *path, char out[RP_HUB_HINT_CHARS])

@@ -1,10 +1,10 @@
-/* models/init.c -- fresh weights, by Box and Muller from Philox.
+/* models/init.c -- initialises weights with normal numbers, by the Box-Muller method from Philox.
  *
  *   key      hash of the seed and the parameter's path
  *   counter  element / 4: four words make four normal numbers
  *
- * So a weight is a function of (seed, path, element): of neither threads, ranks, other parameters nor the dtype. Parts of adapters are uniform, a
- * number a word. */
+ * So a weight is a function of (seed, path, element). It does not depend on threads, ranks, other parameters or the dtype. Parts of adapters are
+ * uniform, with one word per number. */
 #include "models/adapter.h"
 #include "models/weights_internal.h"
 
@@ -31,7 +31,7 @@ static four normals(uint64_t key, int64_t block)
     return out;
 }
 
-/* Four numbers of [-1, 1). */
+/* Four numbers in [-1, 1). */
 static four uniforms(uint64_t key, int64_t block)
 {
     rp_philox bits = rp__stream_block(&(rp_stream){ .key = key }, 0, block);
@@ -53,7 +53,7 @@ static void init_put(void *data, rp_dtype dtype, int64_t i, double value)
 typedef struct {
     void *data;
     rp_dtype dtype;
-    rp_slice slice;                     /* of the whole, which `data` holds */
+    rp_slice slice;                     /* the part of the whole parameter that `data` holds */
     uint64_t key;
     four (*of)(uint64_t key, int64_t block);
     double times;

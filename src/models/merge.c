@@ -1,4 +1,4 @@
-/* models/merge.c -- w + scale · b a. */
+/* models/merge.c -- computes w + scale · b a. */
 #include "models/merge.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static void make_delta(rp_merge *m, int64_t row)
     m->row = row;
 }
 
-/* Of a stretch of a row of the weight, from the column: whose factor or square each element is of, `step` apart. */
+/* n elements of a row of the weight from `column` on. Element i belongs to output first + i * step, which selects its factor and its sum of
+ * squares. */
 typedef struct { int64_t column, n, first, step; } stretch;
 
 static double elem(rp_dtype dtype, const void *from, int64_t i)

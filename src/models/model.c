@@ -1,4 +1,4 @@
-/* models/model.c -- a config into a tree of modules, its parameters and tables. What runs it is in model_pass.c. */
+/* models/model.c -- builds the tree of modules, the parameters and the tables from a config. model_pass.c runs it. */
 #include "models/model_internal.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
     return c->embed_norm ? rp__norm_new(m->root, "embed_norm", &norm, dtype, &m->embed_norm) : RP_OK;
 }
 
-/* What stands behind the blocks. Blocks that norm their sums have normed the last one. */
+/* Builds the layers after the blocks. There is no final norm if the blocks already normalise their sums. */
 static rp_status build_output(rp_model *m, rp_dtype dtype)
 {
     const rp_model_config *c   = &m->config;
@@ -124,7 +124,7 @@ static bool is_adapted(const rp_module *m)
 
 static bool is_whole(const rp_module *m) { return m->n_params && m->param[0].beside; }
 
-/* The paths go to *n and on; NULL: they are counted. */
+/* Stores the paths from path[*n] on, or only counts them if path is NULL. */
 static void list_paths(rp_model *m, bool (*belongs)(const rp_module *), const char **path, int *n)
 {
     for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) {
@@ -134,7 +134,7 @@ static void list_paths(rp_model *m, bool (*belongs)(const rp_module *), const ch
     }
 }
 
-/* The names that came with the config were borrowed: who builds a second model of this one's config means these layers. */
+/* Replaces the borrowed names of the config by owned paths, so that a second model built from this config gets the same layers. */
 static rp_status keep_adapted(rp_model *m)
 {
     rp_adapter_config *c = &m->config.adapter;
@@ -154,16 +154,16 @@ static rp_status keep_adapted(rp_model *m)
     return RP_OK;
 }
 
-/* What peft has no module for of its own. */
+/* Refuses weights for which peft has no module. */
 static rp_status check_whole(const rp_model *m)
 {
     const rp_family *f = m->config.family;
 
-    RP_CHECK(m->ctx, !m->config.adapter.n_whole || !m->config.masked_head, RP_ERR_UNSUPPORTED, "of an encoder nothing is trained whole beside adapters");
+    RP_CHECK(m->ctx, !m->config.adapter.n_whole || !m->config.masked_head, RP_ERR_UNSUPPORTED, "in an encoder no module can be trained whole beside adapters");
     for (rp_module *at = m->root; at && f; at = rp__module_next(m->root, at))
         for (int i = 0; i < at->n_params; i++)
             RP_CHECK(m->ctx, !at->param[i].beside || !rp__weight_in_pieces(f->name, f->n_names, at->param[i].path), RP_ERR_UNSUPPORTED,
-                     "'%s', weights of experts, is not trained whole beside adapters", at->param[i].path);
+                     "'%s' holds weights of experts, which cannot be trained whole beside adapters", at->param[i].path);
     return RP_OK;
 }
 
@@ -187,7 +187,7 @@ rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, 
     if (status == RP_OK && config->adapter.lora.rank) status = adapt(m, &config->adapter);
     if (status == RP_OK) status = list_params(m);
     if (status != RP_OK) {
-        memset(&m->config, 0, sizeof m->config);      /* still the caller's */
+        memset(&m->config, 0, sizeof m->config);      /* it still belongs to the caller */
         rp__model_free(m);
         return status;
     }

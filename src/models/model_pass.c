@@ -1,4 +1,4 @@
-/* models/model_pass.c -- a batch through the tree: to hidden states, to logits, to the loss; and on from a cache. */
+/* models/model_pass.c -- runs a batch through the tree: to hidden states, to logits, to the loss; also with a cache. */
 #include "models/model_internal.h"
 
 #include <string.h>
@@ -8,11 +8,11 @@
 #include "tape/tape.h"
 #include "tensor/tensor.h"
 
-enum { TYPES = RP_BLOCK_COS };          /* in what the root is given */
+enum { TYPES = RP_BLOCK_COS };          /* index in the inputs of the root */
 
-/* ---- to hidden states ---- */
+/* ---- hidden states ---- */
 
-/* Gemma's factor, in the dtype of what it multiplies. */
+/* Gemma's factor, in the dtype of the tensor that it scales. */
 static rp_status scale_embedding(rp_model *m, rp_tensor **x)
 {
     rp_attr_scale by = { (float)m->config.embedding_scale };
@@ -22,7 +22,7 @@ static rp_status scale_embedding(rp_model *m, rp_tensor **x)
     return rp__op_step(m->ctx, &rp_op_scale, &by, x);
 }
 
-/* *x + the rows of another table; nothing where there is none. */
+/* Adds the rows of another table to *x; does nothing if table is NULL. */
 static rp_status add_embedding(rp_module *table, rp_tensor *ids, rp_tensor **x)
 {
     rp_tensor *rows;
@@ -52,7 +52,7 @@ done:
     return status;
 }
 
-/* The rope of a block, from 0. */
+/* Sets the rope tables of a block (counted from 0). */
 static void with_rope(const rp_model *m, int64_t layer, rp_tensor **with)
 {
     bool own             = m->rope[WINDOW_ROPE].cos && rp__model_config_window(&m->config, layer);
@@ -62,7 +62,7 @@ static void with_rope(const rp_model *m, int64_t layer, rp_tensor **with)
     with[RP_BLOCK_SIN] = t->sin;
 }
 
-/* The sum so far, and those of one more block. */
+/* Adds the loads of one more block to the sum. */
 static rp_status add_loads(rp_model *m, rp_tensor *more)
 {
     rp_tensor *sum   = more;
@@ -119,7 +119,7 @@ done:
 
 /* ---- a batch ---- */
 
-/* 0, 1, … of each row, counted on from what the cache holds. */
+/* 0, 1, … for each row, continued after the positions in the cache. */
 static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor **out)
 {
     rp_tensor *t;
@@ -135,7 +135,7 @@ static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor *
     return status;
 }
 
-/* Of the batch, or all 0; NULL where the model has none. */
+/* The types of the batch, or zeros; NULL if the model has no token types. */
 static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **out)
 {
     const rp_meta *tokens = rp_tensor_meta(batch->tokens);
@@ -150,7 +150,8 @@ static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **
     return RP_OK;
 }
 
-/* As transformers chooses: for a whole batch by its last position. Both tables are of one size, so shapes alone need not know. */
+/* As in transformers: one choice for the whole batch, by its largest position. Both tables have the same size, so a shapes-only context need not
+ * know. */
 static bool goes_beyond(const rp_model *m, const rp_tensor *positions)
 {
     bool beyond = false;
@@ -183,7 +184,7 @@ done:
     return status;
 }
 
-/* A pass that fails is forgotten, as far as it was recorded. */
+/* If a pass fails, its records are removed from the tape. */
 static rp_status finish_pass(rp_model *m, rp_status status, rp_tape_mark before)
 {
     if (status != RP_OK) rp__tape_rewind(m->ctx, before);
@@ -222,7 +223,7 @@ rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor *
     return finish_pass(m, status, before);
 }
 
-/* A copy, as the product wants its rows dense. */
+/* A copy, because the product needs dense rows. */
 static rp_status keep_last_position(rp_ctx *ctx, rp_tensor **x)
 {
     rp_meta meta    = *rp_tensor_meta(*x);
@@ -253,7 +254,8 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
 
 /* ---- the loss ---- */
 
-/* The loss takes an output that is not whole a block at a time: the module is not entered, so a shard unit of the output alone gathers nothing. */
+/* The loss can read a sliced output one block at a time, so the module is not entered. A shard unit that contains only the output then gathers
+ * nothing. */
 static rp_status output_loss(rp_model *m, rp_tensor *x, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
     rp_tape_ctx *tape         = rp__tape_ctx(m->ctx);
@@ -282,7 +284,7 @@ static rp_status head_loss(rp_model *m, rp_tensor **x, rp_tensor *labels, const 
     return status;
 }
 
-/* x becomes those of its rows: an embedding's, whose table is x. */
+/* Replaces x by its target rows, as an embedding lookup with x as the table. */
 static rp_status take_targets(rp_model *m, rp_tensor *targets, rp_tensor **x)
 {
     const rp_meta *all = rp_tensor_meta(*x);
@@ -309,7 +311,7 @@ static rp_status label_loss(rp_model *m, const rp_model_batch *batch, const rp_a
     return status;
 }
 
-/* The loads are sums over mixtures, of which each counts alike. */
+/* The loads are sums over mixtures, which all have the same weight. */
 static rp_status add_balance(rp_model *m, rp_tensor *labels, const rp_attr_cross_entropy *attr, rp_tensor **loss)
 {
     double experts           = (double)m->config.experts, mixtures = (double)m->mixtures;
@@ -382,7 +384,7 @@ static rp_status set_cache(rp_model *m, int64_t rows, int64_t length)
 
 rp_status rp__model_cache_new(rp_model *m, int64_t rows, int64_t length)
 {
-    RP_CHECK(m->ctx, !m->config.both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees what follows and keeps no cache",
+    RP_CHECK(m->ctx, !m->config.both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder and has no cache",
              rp__model_type(&m->config));
     RP_TRY(rp__model_reserve_length(m, length));
     rp_status status = set_cache(m, rows, length);

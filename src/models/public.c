@@ -1,4 +1,4 @@
-/* models/public.c -- models as programs over the library use them. */
+/* models/public.c -- the public functions for models. */
 #include "base/sized.h"
 #include "models/weights.h"
 

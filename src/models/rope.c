@@ -1,4 +1,5 @@
-/* models/rope.c -- frequencies and tables. Angles are fp32 products, as transformers forms them: pretrained weights know no other. */
+/* models/rope.c -- computes frequencies and tables. Angles are fp32 products, as in transformers, because pretrained weights were trained with
+ * them. */
 #include "models/rope.h"
 
 #include <math.h>
@@ -16,13 +17,13 @@ static double llama3(const rp_rope_config *rope, double f)
     return (1 - smooth) * f / rope->factor + smooth * f;
 }
 
-/* The pair, as a fraction, that turns so many times within the original context. */
+/* Index (a fraction) of the pair that makes `turns` rotations within the original context. */
 static double pair_of(const rp_rope_config *rope, int64_t dim, double turns)
 {
     return (double)dim * log((double)rope->original_context / (turns * TURN)) / (2 * log(rope->theta));
 }
 
-/* How much of frequency i is divided by the factor: none of those that turn fast, all of those that turn slowly, a ramp between. */
+/* The share of frequency i that is divided by the factor: 0 for pairs that rotate fast, 1 for slow ones, a ramp between them. */
 static double yarn_share(const rp_rope_config *rope, int64_t dim, int64_t i)
 {
     double low = pair_of(rope, dim, rope->beta_fast), high = pair_of(rope, dim, rope->beta_slow);
@@ -61,7 +62,7 @@ void rp__rope_frequencies(const rp_rope_config *rope, int64_t dim, float *freque
     }
 }
 
-/* As kernels do: the tables are drawn on their device. */
+/* Writes the tables to their device's memory, as a kernel would (rp__mem_enter). */
 static rp_status rope_fill(rp_ctx *ctx, const rp_rope_config *rope, int64_t dim, rp_tensor *cos_table, rp_tensor *sin_table)
 {
     int64_t half = dim / 2, length = cos_table->m.dim[0];

@@ -1,6 +1,6 @@
 /* models/weights.c -- finds a model's config: config.json of a directory, or the metadata of a GGUF file.
  *
- * Files are open only while something reads them: here for the config, in rp__model_load for the weights. */
+ * Files are open only while they are read: here for the config, in rp__model_load for the weights. */
 #include "models/adapter.h"
 #include "models/weights_internal.h"
 #include "models/wrapper.h"
@@ -77,7 +77,7 @@ static rp_status open_base(rp_ctx *ctx, const char *path, const rp_yaml_node *ov
 
 rp_status rp__model_files_adapter(rp_model_files *files, const char *path)
 {
-    RP_CHECK(files->ctx, !files->adapter, RP_ERR_CONFIG, "cannot put the adapter '%s' beside '%s': there is another", path, files->path);
+    RP_CHECK(files->ctx, !files->adapter, RP_ERR_CONFIG, "cannot add the adapter '%s' to '%s', which already has one", path, files->path);
     RP_TRY(rp__adapter_files_open(files->ctx, path, &files->config, &files->adapter));
     files->config.adapter = *rp__adapter_files_config(files->adapter);
     return RP_OK;
@@ -115,7 +115,7 @@ bool rp__model_left_out_text(const rp_model *model, rp_left_out left_out, char o
     char size[RP_SIZE_CHARS];
 
     if (!c->wrapper || !left_out.tensors) return false;
-    snprintf(out, RP_LEFT_OUT_CHARS, "of this '%s' the text model, '%s', is read: %" PRId64 " tensors of its other parts, %s, are left out",
+    snprintf(out, RP_LEFT_OUT_CHARS, "of this '%s' only the text model, '%s', is read: %" PRId64 " tensors of its other parts, %s, are left out",
              c->wrapper->model_type, rp__model_type(c), left_out.tensors, rp__size_text(size, left_out.bytes));
     return true;
 }

@@ -1,10 +1,10 @@
-/* models/weights.h -- models from files, and back.
+/* models/weights.h -- loads models from files and writes them.
  *
  *   directory (config.json, *.safetensors) ─┐
  *   file.gguf                              ─┴▶ rp_model_files ─ config ─▶ rp__model_build ─ weights ─▶ parameters
  *
- * Opening reads the config alone; weights are read tensor by tensor through a small window, converted to the parameters'
- * dtype, and the file is let go of as it is read.
+ * Opening reads only the config. Weights are read tensor by tensor through a small window and converted to the parameters'
+ * dtype; mapped pages of the file are released as they are read.
  */
 #ifndef RP_MODELS_WEIGHTS_H
 #define RP_MODELS_WEIGHTS_H
@@ -13,59 +13,63 @@
 
 typedef struct rp_model_files rp_model_files;
 
-/* `path`: a Hugging Face directory, a .gguf file, or the folder of an adapter, which names the model it is of; the config then has the adapter.
- * `overrides` may be NULL. The config is parsed at once.
- * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED; every error of a config is in the report */
+/* Open a model and parse its config. `path`: a Hugging Face directory, a .gguf file, or the folder of an adapter, which names its base model; the
+ * config then includes the adapter. `overrides` may be NULL.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_CONFIG · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY; all errors of a config are in the report */
 rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                rp_model_files **out);
-/* The adapter in this folder goes beside the model: before the config is taken. errors RP_ERR_CONFIG it has one · as rp__adapter_files_open */
+/* Add the adapter in this folder to the model. Call it before the config is taken.
+ * errors  RP_ERR_CONFIG the model already has an adapter · as rp__adapter_files_open */
 rp_status rp__model_files_adapter(rp_model_files *files, const char *path);
 /* The model's own directory or file; borrowed. */
 const char *rp__model_files_base(const rp_model_files *files);
 void rp__model_files_close(rp_model_files *files);
-/* Taken over by the caller: rp__model_build takes it from there. */
+/* Move the config to the caller, for rp__model_build. errors RP_ERR_STATE it was taken before */
 rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
-/* The config of a config.json alone: `path` is the file or a directory that has one. */
+/* Load the config from a config.json alone: `path` is the file, or a directory that contains one.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · those of rp__model_config_parse */
 rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                 rp_model_config *out);
 
-/* Every file of the weights, those of an adapter last, with its mark (safetensors/marks.h); `told` stops it by another status than RP_OK.
- * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY · of `told` */
+/* Call `told` with every weight file, adapter files last, and its mark (safetensors/marks.h). A status of `told` other than RP_OK stops the loop and
+ * is returned.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY · those of `told` */
 typedef rp_status (*rp_file_marked)(void *user, const char *file, uint64_t mark);
 rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user);
 
-/* Fill every parameter, or this rank's slice of it, without a word to others; adapters from their own files, fresh where they have none. A parameter that
- * is missing, a tensor that is no parameter of this model (but for buffers known to be
- * inert) and a shape that differs are errors that name both sides; shapes are checked before the first byte is written.
- * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO */
+/* Fill every parameter, or this rank's slice of it, without communication. Adapters are filled from their own files, or initialised if there are
+ * none. Errors, with messages that name both sides: a parameter is missing, a tensor is not a parameter of this model (except known buffers), or
+ * shapes differ. All shapes are checked before anything is written.
+ * Does nothing in a shapes-only context. errors RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_UNSUPPORTED · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__model_load(rp_model *model, rp_model_files *files);
 
-/* After rp__model_load: the files had no head (a bare encoder), and it is fresh, drawn as by rp__model_init from the context's seed. */
+/* After rp__model_load: whether the files had no head (a bare encoder), so that it was initialised as in rp__model_init, with the context's seed. */
 bool rp__model_files_fresh_head(const rp_model_files *files);
 
-/* After rp__model_load of the text of a wrapper: what of its files is no text, and was not read. */
+/* After rp__model_load of the text model of a wrapper: the tensors of its files that belong to other parts and were not read. */
 typedef struct { int64_t tensors, bytes; } rp_left_out;
 rp_left_out rp__model_files_left_out(const rp_model_files *files);
-/* "'gemma3' is read as its text model, 'gemma3_text': 439 tensors of other parts, 838 bytes (…), are left out"; false where there are none. */
+/* Describe them: "of this 'gemma3' only the text model, 'gemma3_text', is read: 439 tensors of its other parts, 838 bytes, are left out". Returns false
+ * if there are none. */
 #define RP_LEFT_OUT_CHARS 256
 bool rp__model_left_out_text(const rp_model *model, rp_left_out left_out, char out[RP_LEFT_OUT_CHARS]);
 
-/* Fresh weights: normal(0, init_std), norms 1, biases 0, drawn by Philox from (seed, parameter path, element); the same for
- * both dtypes up to rounding, and in any slice. */
+/* Initialise weights: normal(0, init_std), norms 1, biases 0, drawn by Philox from (seed, parameter path, element). Both dtypes get the same
+ * numbers up to rounding, and so does any slice. */
 void rp__model_init(rp_model *model, uint64_t seed);
 
-/* Write config.json and model.safetensors, adapters added into their layers' weights (sharded with an index above 5 GB), under transformers'
- * names into `directory`, which exists. The dtype field of config.json is the parameters'. Where weights are sharded all ranks call it: the first one
- * writes, and
- * holds a window of what is another's (class comm, from the pool). errors RP_ERR_IO · RP_ERR_META · on one rank, on all of them */
+/* Write config.json and model.safetensors into the existing folder `directory`, with the names of transformers. Adapters are merged into their
+ * layers' weights. Above 5 GB the weights are split into several files with an index. The dtype field of config.json is the parameters' dtype. If
+ * weights are sharded, all ranks call it: the first one writes and holds a window of the others' weights (class comm, from the pool).
+ * errors  RP_ERR_IO · RP_ERR_META · RP_ERR_MEMORY · RP_ERR_BACKEND; an error on one rank is returned on all */
 rp_status rp__model_export(rp_model *model, const char *directory);
-/* As export, with another most bytes of data a file; 0: 5 GB. errors RP_ERR_ARG below 0 */
+/* As rp__model_export, with another maximum of data bytes per file; 0: 5 GB. errors as export · RP_ERR_ARG a negative maximum */
 rp_status rp__model_export_shards(rp_model *model, const char *directory, int64_t max_shard_bytes);
-/* What else of the folder `source` belongs to the model and does not change with its weights: generation_config.json, where it has
- * one. One rank calls it. errors RP_ERR_IO · RP_ERR_FORMAT larger than 1 MiB */
+/* Copy generation_config.json from the folder `source`, if it exists; it does not change with the weights. One rank calls it.
+ * errors  RP_ERR_IO · RP_ERR_FORMAT larger than 1 MiB · RP_ERR_MEMORY */
 rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory);
 
-/* For a path where nothing is: how to get the model that the hub may have under that name; "" if it is no name of one. */
+/* Hint for a path that does not exist but could be a model name on the hub: how to download it. "" if it is no such name. Returns out. */
 #define RP_HUB_HINT_CHARS 320
 const char *rp__hub_hint(const char *path, char out[RP_HUB_HINT_CHARS]);
 

@@ -11,28 +11,29 @@
 struct rp_model_files {
     rp_ctx *ctx;
     char *path;
-    bool is_gguf, taken, fresh;         /* taken: the config is another's now; fresh: loading found no head and drew one */
+    bool is_gguf, taken, fresh;         /* taken: the caller has the config; fresh: the files had no head, and loading initialised one */
     rp_model_config config;
     struct rp_adapter_files *adapter;   /* NULL: none */
     rp_left_out left_out;
 };
 
-/* The config.json that the metadata of a GGUF file amounts to, with the fields transformers reads. Every error is reported.
- * owner   *out is yours to json_decref
+/* Convert the metadata of a GGUF file to a config.json with the fields that transformers reads. All errors are reported.
+ * owner   the caller must json_decref *out
  * errors  RP_ERR_CONFIG · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
 rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_report *report, json_t **out);
 
-/* Elements [at, at + n) of the whole, those of them that are in the slice. errors RP_ERR_MEMORY */
+/* Store elements [at, at + n) of the whole parameter; those outside the slice are ignored. errors RP_ERR_MEMORY */
 rp_status rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
 
-/* config.json of an exported model; any object, taken over, as such a file. NULL: there was no memory for it. */
+/* Write config.json of an exported model; write any object as such a file. export_json takes ownership of `json`; NULL means that memory ran out.
+ * errors  RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__export_config(rp_model *model, const char *directory);
 rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name);
 
-/* Parameter i as rp__model_init would have it. */
+/* Initialise parameter i as rp__model_init does. */
 void rp__model_init_one(rp_model *model, int i, uint64_t seed);
 
-/* What a slice's tensor has room for beyond the slice is zero. */
+/* Sets to zero the room of a slice's tensor beyond the slice. */
 static inline void rp__param_pad(const rp_param *p)
 {
     int64_t size = rp_dtype_bytes(p->whole.dtype), rest = rp_meta_elems(rp_tensor_meta(p->tensor)) - p->slice.count;

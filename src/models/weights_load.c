@@ -1,9 +1,9 @@
 /* models/weights_load.c -- fills a model's parameters from safetensors or GGUF.
  *
- *   pair with parameters (weights_pair.c) ─▶ check all ─▶ read window by window ─▶ convert ─▶ let go of the file
+ *   pair with parameters (weights_pair.c) ─▶ check all ─▶ read window by window ─▶ convert ─▶ release the pages of the file
  *
- * Nothing is written before everything is known to fit; every mismatch is found, the first is told and the others are counted.
- * At most a window of fp32 is held beside the parameters. Where they are sharded a rank reads the windows that its slices are in. */
+ * Nothing is written before all tensors are checked. All mismatches are found; the first is printed and the others are counted.
+ * At most one window of fp32 is held besides the parameters. If they are sharded, a rank reads only windows that contain its slices. */
 #include "models/weights_pair.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static void weights_load_drop(loader *l, file_tensor t)
     else rp__gguf_drop(l->gguf, t.gguf);
 }
 
-/* "[96,32]" into out; returns out. */
+/* Writes "[96,32]" to out. Returns out. */
 static const char *show_dims(int ndim, const int64_t *dim, char out[128])
 {
     size_t used = (size_t)snprintf(out, 128, "[");
@@ -42,7 +42,7 @@ static const char *show_dims(int ndim, const int64_t *dim, char out[128])
 
 /* ---- checking ---- */
 
-/* Rows of the file are columns of the parameter. */
+/* Whether rows of the file are columns of the parameter. */
 static bool is_turned(const loader *l, const rp_param *p)
 {
     return l->gguf && p->whole.ndim == 2 && globs_match(l->config->family->gguf_turned, p->path);
@@ -60,7 +60,7 @@ static void check_shape(loader *l, const part *p, file_tensor t)
          show_dims(m->ndim, dim, want));
 }
 
-/* Integers are no weights but codes of some quantisation. */
+/* Integer tensors are codes of a quantisation, not weights. */
 static void check_readable(loader *l, file_tensor t)
 {
     rp_safetensors_dtype d = t.st ? t.st->dtype : RP_ST_F32;
@@ -83,7 +83,7 @@ static void check_part(loader *l, const part *p)
         check_readable(l, p->from);
     } else {
         FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", rp__weight_part_name(l, p, name), p->param->path,
-             show_dims(p->m.ndim, p->m.dim, want), is_head ? "; where it shares the embedding, set 'tie_word_embeddings' to true" : "");
+             show_dims(p->m.ndim, p->m.dim, want), is_head ? "; if it shares the embedding, set 'tie_word_embeddings' to true" : "");
     }
 }
 
@@ -91,7 +91,7 @@ static bool is_rotated(const loader *l, const rp_param *p) { return l->gguf && g
 
 typedef struct { int64_t from, to; } elem_range;
 
-/* The elements of the file among which those of a slice are: whole rows, and whole heads where rows change places within them. */
+/* Range of elements in the file that contains those of a slice: whole rows, and whole heads if rows are permuted within heads. */
 static elem_range range_of(const loader *l, const part *p, file_tensor t)
 {
     const rp_param *of = p->param;
@@ -107,7 +107,8 @@ static elem_range range_of(const loader *l, const part *p, file_tensor t)
     return r;
 }
 
-/* Two different matrices where the config says there is one: neither is taken for the other. A rank compares the part it reads. */
+/* It is an error if the file has two different matrices but the config ties them: neither may replace the other. A rank compares the part that
+ * it reads. */
 static rp_status check_head(loader *l)
 {
     const part *embedding = rp__weight_part_find(l, "tok_embeddings.weight", 0);
@@ -129,14 +130,14 @@ static rp_status check_head(loader *l)
         same = !memcmp(l->window, l->window + n, (size_t)n * sizeof(float));
     }
     weights_load_drop(l, l->head);
-    if (!same) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' differ where the config ties them; set 'tie_word_embeddings' to "
+    if (!same) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' differ although the config ties them; set 'tie_word_embeddings' to "
                     "false to read both", name_of(e), name_of(l->head));
     return RP_OK;
 }
 
 /* ---- reading ---- */
 
-/* llama.cpp turns neighbours against each other, transformers the halves of a head: row (j, s) of a head [D/2, 2] there is
+/* llama.cpp rotates neighbouring rows, transformers the two halves of a head. Row (j, s) of a head [D/2, 2] there is
  * row (s, j) of [2, D/2] here. */
 static int64_t unrotated(int64_t row, int64_t head_dim)
 {
@@ -151,7 +152,7 @@ static rp_status store_rotated(const loader *l, const rp_param *p, int64_t at, i
     return RP_OK;
 }
 
-/* Rows at/row … of the file, which are columns here; a column is gathered behind them in the window. */
+/* Stores rows of the file, from at / row on, as columns of the parameter. Each column is gathered after the rows in the window. */
 static rp_status store_turned(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t row)
 {
     int64_t first = at / row, rows = n / row, columns = p->whole.dim[1];
@@ -164,7 +165,7 @@ static rp_status store_turned(const loader *l, const rp_param *p, int64_t at, in
     return RP_OK;
 }
 
-/* Gemma's norms stand in GGUF as they act, in safetensors less 1. */
+/* GGUF stores Gemma's norm weights as applied, safetensors stores them minus 1. */
 static void subtract_plus(const loader *l, const rp_param *p, int64_t n)
 {
     float plus = (float)l->config->norm_plus;
@@ -208,7 +209,7 @@ static rp_status take_window(loader *l)
         if (need < row) need = row;
         if (need > most) most = need;
     }
-    l->window_elems = 2 * most;         /* check_head halves it */
+    l->window_elems = 2 * most;         /* check_head uses two halves */
     l->window       = rp__host_alloc(l->ctx, l->window_elems * (int64_t)sizeof *l->window);
     return l->window ? RP_OK : RP_ERR_MEMORY;
 }

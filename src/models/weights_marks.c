@@ -1,9 +1,9 @@
-/* models/weights_marks.c -- the marks of all files that a model's weights come from. */
+/* models/weights_marks.c -- lists the marks of all files from which a model's weights are read. */
 #include "models/adapter.h"
 #include "models/weights_internal.h"
 #include "safetensors/safetensors.h"
 
-/* Of one of the two, the other is NULL. */
+/* One of gguf and set is NULL. */
 static rp_status tell_files(const rp_gguf *gguf, const rp_safetensors *set, rp_file_marked told, void *user)
 {
     int n = gguf ? rp__gguf_n_files(gguf) : rp__safetensors_n_files(set);

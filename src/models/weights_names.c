@@ -1,9 +1,9 @@
-/* models/weights_names.c -- names of weights between the families' tables and ours.
+/* models/weights_names.c -- converts names of weights between the families' tables and ours.
  *
- *   "model.layers.12.self_attn.q_proj.weight"   last part off, match "model.layers.*.self_attn.q_proj" with the block's number
- *   "layers.12.attn.q.weight"                   the other side of the pair, number and last part back in
+ *   "model.layers.12.self_attn.q_proj.weight"   remove the last part, match "model.layers.*.self_attn.q_proj" with the block's number
+ *   "layers.12.attn.q.weight"                   the other side of the pair, with the number and the last part inserted
  *
- *   "model.layers.*.mlp.experts.*.up_proj"      a second number there is that of a piece: ours has the pieces in one parameter */
+ *   "model.layers.*.mlp.experts.*.up_proj"      a second number there is that of a piece: our one parameter holds all pieces */
 #include "models/family.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static int digits_at(const char *text, const char *end)
     return n > 1 && *text == '0' ? 0 : n;
 }
 
-/* Does `text` match up to `end`, `*` standing for a number as it is written? */
+/* Whether `text` up to `end` matches; `*` stands for a number without leading zeros. */
 static bool matches(const char *pattern, const char *text, const char *end, numbers *found)
 {
     found->n = 0;
@@ -67,7 +67,7 @@ static bool has_pieces(const rp_name_pair *pair)
     return star && strchr(star + 1, '*');
 }
 
-/* The pair whose side matches all of the name but its last part, which begins at *tail. */
+/* The pair that matches the name without its last part, which begins at *tail. */
 static const rp_name_pair *weights_names_find(const rp_name_pair *table, int n, bool ours, const char *name, const char **tail, numbers *found)
 {
     *tail = strrchr(name, '.');
@@ -139,7 +139,7 @@ static const rp_name_pair *find_module(const rp_name_pair *table, int n, const c
     return NULL;
 }
 
-/* Is the pair's module in the one at `path`? */
+/* Whether the pair's module is inside the module at `path`. */
 static bool is_inside(const rp_name_pair *pair, const char *path, numbers *found)
 {
     char first[RP_WEIGHT_NAME_CHARS];
@@ -151,7 +151,7 @@ static bool is_inside(const rp_name_pair *pair, const char *path, numbers *found
     return matches(first, path, path + strlen(path), found);
 }
 
-/* How many of the first characters are whole parts that both have. */
+/* Length of the common prefix of a and b in whole parts, at most `most` characters. */
 static size_t common_parts(const char *a, const char *b, size_t most)
 {
     size_t same = 0, i = 0;
@@ -161,7 +161,7 @@ static size_t common_parts(const char *a, const char *b, size_t most)
     return i == most && (b[i] == '.' || !b[i]) ? i : same;
 }
 
-/* With more stars than numbers it would be one of several. */
+/* Cuts the name before the first star for which there is no number, because it would name one of several modules. */
 static size_t cut_at_star(const char *name, size_t length, int most)
 {
     for (size_t i = 0; i < length; i++)
@@ -169,7 +169,7 @@ static size_t cut_at_star(const char *name, size_t length, int most)
     return length;
 }
 
-/* What the names of all that is inside begin with, in the table's words; "" where nothing is. */
+/* Common prefix of the names, in the table's words, of all modules inside the one at `path`; "" if there are none. */
 static void shared_name(const rp_name_pair *table, int n, const char *path, numbers *found, char out[RP_WEIGHT_NAME_CHARS])
 {
     const char *first = NULL;
@@ -188,7 +188,7 @@ static void shared_name(const rp_name_pair *table, int n, const char *path, numb
     snprintf(out, RP_WEIGHT_NAME_CHARS, "%.*s", (int)length, first ? first : "");
 }
 
-/* Theirs need not hold together what ours does: what is called as that around it is has no name of its own. */
+/* The prefix is the module's name only if it is longer than that of its parent: their modules may be grouped differently. */
 static bool shared_theirs(const rp_name_pair *table, int n, const char *path, char out[RP_WEIGHT_NAME_CHARS])
 {
     char own[RP_WEIGHT_NAME_CHARS], around[RP_WEIGHT_NAME_CHARS] = "", parent[RP_WEIGHT_NAME_CHARS];

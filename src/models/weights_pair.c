@@ -1,6 +1,6 @@
-/* models/weights_pair.c -- names every tensor of a file and pairs it with the parameter, or the piece of one, that it fills.
+/* models/weights_pair.c -- pairs every tensor of a file with the parameter, or the piece of one, that it fills.
  *
- *   their name ─ a wrapper's inside ─ another spelling ─ the family's table ─▶ our path and piece ─▶ part
+ *   their name ─ remove a wrapper's prefix ─ respell ─ look up in the family's table ─▶ our path and piece ─▶ part
  */
 #include "models/weights_pair.h"
 
@@ -15,7 +15,7 @@ typedef rp_file_tensor file_tensor;
 
 #define FAIL RP_LOADER_FAIL
 
-/* ---- what there is ---- */
+/* ---- listing ---- */
 
 static int64_t n_tensors(const loader *l) { return l->st ? rp__safetensors_n_tensors(l->st) : rp__gguf_n_tensors(l->gguf); }
 
@@ -37,7 +37,7 @@ static bool in_pieces(const loader *l, const rp_param *p) { return rp__weight_in
 
 static int64_t pieces_of(const loader *l, const rp_param *p) { return in_pieces(l, p) ? p->whole.dim[0] : 1; }
 
-/* An adapter has files of its own. */
+/* Parts of adapters are excluded; they have their own files. */
 static bool is_wanted(const rp_param *p)
 {
     int unused;
@@ -74,7 +74,7 @@ static rp_status list_parts(loader *l)
 
 /* ---- names ---- */
 
-/* Its last part as the table of names has it. */
+/* Respells the last part of the name as the table of names has it. */
 static bool respelled(const rp_family *f, const char *name, char out[RP_WEIGHT_NAME_CHARS])
 {
     const char *tail = strrchr(name, '.');
@@ -85,7 +85,7 @@ static bool respelled(const rp_family *f, const char *name, char out[RP_WEIGHT_N
     return false;
 }
 
-/* Our path for a tensor of the file, and which piece of it; false where the family has no such name. */
+/* Finds our path of a tensor of the file, and the number of its piece. Returns false if the family has no such name. */
 static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS], int64_t *piece)
 {
     const rp_family *f = l->config->family;
@@ -119,14 +119,14 @@ part *rp__weight_part_find(const loader *l, const char *path, int64_t piece)
 
 /* ---- pairing ---- */
 
-/* Where codes are weights only together with what scales them, as in DeepSeek's F8 blocks and compressed-tensors. */
+/* Recognises formats whose codes need separate scales, such as DeepSeek's F8 blocks and compressed-tensors. */
 static bool is_scale(const char *name)
 {
     return rp__ends_with(name, ".weight_scale_inv") || rp__ends_with(name, ".weight_scale") || rp__ends_with(name, ".weight_packed") ||
            rp__ends_with(name, ".qzeros");
 }
 
-/* Of a wrapper, what is no text. */
+/* Counts a tensor of a wrapper that is outside the text model. */
 static bool is_left_out(loader *l, file_tensor t)
 {
     if (!l->config->wrapper || !rp__wrapper_leaves_out(l->config->wrapper, name_of(t))) return false;
@@ -146,8 +146,8 @@ static void pair_tensor(loader *l, file_tensor t)
     if (globs_match(l->config->family->inert_tensor, name) || is_left_out(l, t)) return;
     if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
     else if (!to && is_scale(name))
-        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read from GGUF alone; a copy of the model in "
-             "bfloat16 is read", name);
+        FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read only from GGUF; use a copy of the model in "
+             "bfloat16", name);
     else if (!to) FAIL(l, RP_ERR_FORMAT, "tensor '%.200s' is no weight of this model", name);
     else if (is_some(to->from)) FAIL(l, RP_ERR_FORMAT, "tensors '%.200s' and '%.200s' are the same weight, '%s'", name_of(to->from), name, path);
     else to->from = t;
@@ -155,7 +155,7 @@ static void pair_tensor(loader *l, file_tensor t)
 
 static bool may_be_fresh(const loader *l, const rp_param *p) { return globs_match(l->config->family->may_be_fresh, p->path); }
 
-/* All of it together: a file that has a part of a head is not whole. */
+/* Only if all of them are missing: a file with part of a head is incomplete. */
 static void find_fresh(loader *l)
 {
     int n = 0, found = 0;
@@ -169,7 +169,7 @@ static void find_fresh(loader *l)
 
 bool rp__weight_is_fresh(const loader *l, const rp_param *p) { return l->fresh && may_be_fresh(l, p); }
 
-/* With tied embeddings one tensor is enough, under either name, as for transformers. */
+/* If embeddings are tied, one tensor suffices, under either name, as in transformers. */
 static void pair_all(loader *l)
 {
     part *embedding = rp__weight_part_find(l, "tok_embeddings.weight", 0);
@@ -180,14 +180,14 @@ static void pair_all(loader *l)
     l->head         = (file_tensor){ .st = NULL };
 }
 
-/* One sentence in place of one for each weight. */
+/* Reports one error instead of one for each weight. */
 static rp_status check_text(loader *l)
 {
     int found = 0;
 
     for (int i = 0; i < l->n_parts; i++) found += is_some(l->part[i].from);
     RP_CHECK(l->ctx, !l->config->wrapper || found || l->status != RP_OK, RP_ERR_FORMAT, "'%s' has no weights of the text model of this '%s': all "
-             "of its %" PRId64 " tensors are other parts'", l->path, l->config->wrapper->model_type, n_tensors(l));
+             "of its %" PRId64 " tensors belong to other parts", l->path, l->config->wrapper->model_type, n_tensors(l));
     return RP_OK;
 }
 

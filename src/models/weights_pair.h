@@ -1,18 +1,18 @@
-/* models/weights_pair.h -- which tensor of a file fills which parameter: found by weights_pair.c, checked and read by weights_load.c. */
+/* models/weights_pair.h -- pairs tensors of a file with parameters. weights_pair.c finds the pairs; weights_load.c checks and reads them. */
 #ifndef RP_MODELS_WEIGHTS_PAIR_H
 #define RP_MODELS_WEIGHTS_PAIR_H
 
 #include "models/weights_internal.h"
 #include "safetensors/safetensors.h"
 
-/* One of the two. */
+/* Exactly one is set, or none if no tensor was found. */
 typedef struct { const rp_safetensor *st; const rp_gguf_tensor *gguf; } rp_file_tensor;
 
-/* What one tensor of the file fills: a parameter, or one of its pieces. */
+/* The target of one tensor of the file: a parameter, or one of its pieces. */
 typedef struct {
     const rp_param *param;
-    int64_t piece, pieces;              /* of the parameter; its parts stand one behind the other */
-    rp_meta m;                          /* as the file has it */
+    int64_t piece, pieces;              /* number of the piece, and of pieces; the parts of a parameter are contiguous */
+    rp_meta m;                          /* shape expected in the file */
     int64_t first;                      /* its first element, in the parameter */
     rp_file_tensor from;
 } rp_weight_part;
@@ -30,14 +30,14 @@ typedef struct {
     rp_weight_part *part;
     const rp_name_pair *name;           /* of the file's tensors */
     int n_names;
-    bool fresh;                         /* what may be fresh is: the file has none of it */
+    bool fresh;                         /* the file has none of the weights that may be initialised instead */
     rp_left_out left_out;               /* of a wrapper's files */
     rp_file_tensor head;                /* lm_head of a file whose embeddings are tied; none: both NULL */
     float *window;
     int64_t window_elems;
 } rp_weight_loader;
 
-/* The first is told, the others are counted. */
+/* Report an error: the first is printed, the others are counted. */
 #define RP_LOADER_FAIL(l, s, ...) \
     do { \
         if ((l)->status == RP_OK) (l)->status = (s); \
@@ -51,7 +51,7 @@ static inline const int64_t *dim_of(rp_file_tensor t) { return t.st ? t.st->dim 
 static inline int64_t elems_of(rp_file_tensor t) { return t.st ? t.st->elems : t.gguf->elems; }
 static inline int64_t row_of(rp_file_tensor t) { return ndim_of(t) ? dim_of(t)[ndim_of(t) - 1] : 1; }
 
-/* NULL: none. */
+/* glob NULL: no globs. */
 static inline bool globs_match(const char *const *glob, const char *name)
 {
     for (; glob && *glob; glob++)
@@ -59,15 +59,15 @@ static inline bool globs_match(const char *const *glob, const char *name)
     return false;
 }
 
-/* From ctx, model, config, path and a file to parts, each with the tensor that fills it, if there is one; head, fresh and left_out. What fits
- * nowhere is in the report.
- * errors  RP_ERR_MEMORY · RP_ERR_SHAPE · RP_ERR_FORMAT a wrapper without a text model */
+/* Fill parts, each with the tensor that fills it, if any; also head, fresh and left_out. Needs ctx, model, config, path and a file. Tensors that
+ * fit nowhere are reported.
+ * errors  RP_ERR_MEMORY · RP_ERR_SHAPE too many tensors · RP_ERR_FORMAT a wrapper without a text model */
 rp_status rp__weights_pair(rp_weight_loader *l);
-/* NULL: the model has no such parameter, or it has fewer pieces. */
+/* Find a part. Returns NULL if the model has no such parameter, or it has fewer pieces. */
 rp_weight_part *rp__weight_part_find(const rp_weight_loader *l, const char *path, int64_t piece);
-/* How the file would call it. */
+/* Name of the part in the file. Returns out, or the parameter's path. */
 const char *rp__weight_part_name(const rp_weight_loader *l, const rp_weight_part *p, char out[RP_WEIGHT_NAME_CHARS]);
-/* Is it drawn, as the file has none of what may be fresh? */
+/* Whether the parameter is initialised because the file has none of the weights that may be missing. */
 bool rp__weight_is_fresh(const rp_weight_loader *l, const rp_param *p);
 
 #endif

@@ -1,13 +1,13 @@
-/* models/wrapper.c -- the table of wrappers, and what of one is its text model.
+/* models/wrapper.c -- the table of wrappers, and the extraction of their text model.
  *
- * Names are those of transformers 5.23: the modules' (models/<wrapper>/modeling_*.py), and those that its conversion_mapping.py reads
- * besides, which are what files as published have, and what it writes. Of fields outside text_config those below are the text's, too; the
- * others are of the other parts. */
+ * Names are those of transformers 5.23: names of modules (models/<wrapper>/modeling_*.py), and the other names that its
+ * conversion_mapping.py reads, which published files have and which it writes. Among the fields outside text_config, only those in `outer` below
+ * and tie_word_embeddings apply to the text model. */
 #include "models/wrapper.h"
 
 #include <string.h>
 
-/* LLaVA's ancestry: modules are model.language_model and lm_head; in files language_model is a whole model with its head. */
+/* Derived from LLaVA: modules are model.language_model and lm_head; in files, language_model is a complete model with its head. */
 static const rp_prefix_pair language_model[] = {
     { "model.language_model.", "model." }, { "lm_head.", "lm_head." }, { "language_model.", "" }, { NULL, NULL },
 };
@@ -16,7 +16,7 @@ static const char *const tower[] = {
     "model.multi_modal_projector.*", "model.image_newline", "model.image_tower.*", "model.video_tower.*", NULL,
 };
 
-/* Idefics': names in files are the modules'. */
+/* Idefics: names in files are those of the modules. */
 static const rp_prefix_pair text_model[] = { { "model.text_model.", "model." }, { "lm_head.", "lm_head." }, { NULL, NULL } };
 static const char *const connector[] = { "model.vision_model.*", "model.connector.*", NULL };
 
@@ -34,8 +34,8 @@ static const rp_wrapper wrappers[] = {
     { "smolvlm", "llama", text_model, connector, false },
 };
 
-/* Sizes that a text_config may leave out, as most of them are in published files: those of the family's config class in transformers 5.23
- * (models/<family>/configuration_*.py). Defaults of all else stand in the families' tables. */
+/* Default sizes, because most published text_configs omit some. They are those of the family's config class in transformers 5.23
+ * (models/<family>/configuration_*.py). Other defaults are in the families' tables. */
 static const struct { const char *model_type, *sizes; } unsaid[] = {
     { "gemma3_text", "{\"vocab_size\": 262208, \"hidden_size\": 2304, \"intermediate_size\": 9216, \"num_hidden_layers\": 26, "
                      "\"num_attention_heads\": 8, \"num_key_value_heads\": 4}" },
@@ -49,10 +49,10 @@ static const struct { const char *model_type, *sizes; } unsaid[] = {
                "\"num_attention_heads\": 32, \"num_key_value_heads\": 32}" },
 };
 
-/* What is said outside, null is not, counts before what stands inside: of generation, and of weights, which are quantised as a whole. */
+/* Outer values, unless null, override those in text_config: for generation, and for quantisation, which covers the whole model. */
 static const char *const outer[] = { "bos_token_id", "eos_token_id", "pad_token_id", "quantization_config", "quantization" };
 
-/* Left in text_configs by what made the wrapper (SmolVLM's, Pixtral's); no class of a text model reads them. */
+/* Left in text_configs by the wrapper's creators (SmolVLM's, Pixtral's); no class of a text model reads them. */
 static const char *const unread[] = { "neftune_noise_alpha", "perceiver_config", "pixel_shuffle_factor", "qk_layer_norms", "use_resampler",
                                       "is_composition", "transformers.js_config" };
 
@@ -90,7 +90,7 @@ static int set_sizes(json_t *text)
     return failed;
 }
 
-/* Outside decides, for transformers; old files say it inside alone. */
+/* transformers uses the outer value; old files have it only inside. */
 static int set_tied(const rp_wrapper *w, const json_t *whole, json_t *text)
 {
     static const char key[] = "tie_word_embeddings";

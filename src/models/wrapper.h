@@ -1,37 +1,38 @@
-/* models/wrapper.h -- models that have a text model of ours inside: which part of their config.json and of their weights is that model.
+/* models/wrapper.h -- models that contain one of our text models: selects the text model's part of their config.json and weights.
  *
- *   { "model_type": "gemma3", "text_config": { … }, "vision_config": … } ─▶ text_config, with what stands outside or nowhere ─▶ a family
+ *   { "model_type": "gemma3", "text_config": { … }, "vision_config": … } ─▶ text_config, plus outer fields and missing defaults ─▶ a family
  *   "language_model.model.layers.0…"  ─▶  "model.layers.0…"  ─▶ the family's names
  *   "vision_tower…"                   ─▶  left out
  *
- * A wrapper is a line of the table in wrapper.c. What reads it from here on is a model of the text's family: its export is that family's. */
+ * A wrapper is a line of the table in wrapper.c. After reading, the model belongs to the text model's family, and is exported as such. */
 #ifndef RP_MODELS_WRAPPER_H
 #define RP_MODELS_WRAPPER_H
 
 #include "models/family.h"
 
-typedef struct { const char *theirs, *ours; } rp_prefix_pair;      /* what names begin with: in the wrapper's files, in the text model's */
+typedef struct { const char *theirs, *ours; } rp_prefix_pair;      /* prefixes of names: in the wrapper's files, in the text model's */
 
 struct rp_wrapper {
     const char *model_type;             /* "gemma3" */
-    const char *text_type;              /* model_type of a text_config that does not say */
-    const rp_prefix_pair *prefix;       /* ended by a NULL; the first that fits counts. Modules are called by the first with that `ours` */
-    const char *const *left_out;        /* globs of weights that are no text; NULL-ended */
-    bool text_ties;                     /* a tied head may be said inside where outside says it is not */
+    const char *text_type;              /* model_type of a text_config that has none */
+    const rp_prefix_pair *prefix;       /* ends with NULL; the first that matches is used. Modules are named by the first entry with that `ours` */
+    const char *const *left_out;        /* globs of weights outside the text model; ends with NULL */
+    bool text_ties;                     /* a tied head may be declared in text_config even if the outer field says false */
 };
 
-/* The wrapper by the model_type of a config.json; NULL: it is none. */
+/* The wrapper with the model_type of this config.json; NULL: it is not a wrapper. */
 const rp_wrapper *rp__wrapper_find(const json_t *config);
-/* "gemma3, mistral3, …" */
+/* Write "gemma3, mistral3, …" to out. Returns out. */
 const char *rp__wrapper_names(char *out, size_t out_bytes);
-/* reader->json, a wrapper's, becomes the text's; an error where there is none. errors RP_ERR_MEMORY; what is wrong is reported */
+/* Replace reader->json, a wrapper's config, by that of its text model. It is an error if there is none. Errors in the config are reported
+ * through the reader. errors RP_ERR_MEMORY */
 rp_status rp__wrapper_take_text(rp_config_reader *reader, const rp_wrapper *wrapper);
 
 bool rp__wrapper_leaves_out(const rp_wrapper *wrapper, const char *name);
-/* "language_model.model.norm.weight" to "model.norm.weight"; false where it is no name of the text's. */
+/* "language_model.model.norm.weight" to "model.norm.weight". Returns false if the name is not one of the text model. */
 bool rp__wrapper_inside(const rp_wrapper *wrapper, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
-/* "model.norm.weight" to "model.language_model.norm.weight", as transformers calls the module / to the name by one prefix; false where it is
- * no name with it. */
+/* "model.norm.weight" to "model.language_model.norm.weight", the module's name in transformers; prefix_outside uses one given prefix. Return false
+ * if the prefix does not match. */
 bool rp__wrapper_outside(const rp_wrapper *wrapper, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
 bool rp__prefix_outside(const rp_prefix_pair *prefix, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
 

@@ -1,11 +1,11 @@
-/* nn/attention.c -- self-attention, causal or both ways, with grouped heads, rotary embedding and, to generate, a cache.
+/* nn/attention.c -- self-attention, causal or bidirectional, with grouped heads, rotary embedding and an optional cache for generation.
  *
  *   x ─ q ─ q_norm ─ [B,T,Hq,D] ─ rotary ┐
  *   x ─ k ─ k_norm ─ [B,T,Hk,D] ─ rotary ┼ attention ─ [B,T,Hq*D] ─ output
  *   x ─ v ───────────[B,T,Hk,D] ─────────┘
  *
- * A fused projection qkv gives [B,T,3H,D], of which q, k and v are views. With a cache, k and v are first written behind those
- * of earlier tokens, and attention reads the whole stretch.
+ * A fused projection qkv gives [B,T,3H,D], and q, k and v are views of it. With a cache, k and v are first appended to those of earlier
+ * tokens, and attention reads all of them.
  */
 #include "nn/layers.h"
 
@@ -16,10 +16,10 @@ enum { Q, K, V, PARTS };
 typedef struct {
     rp_module m;
     rp_attention_config config;
-    rp_module *part[PARTS], *qkv, *output;      /* q, k, v or qkv */
-    rp_module *norm[PARTS];                     /* of Q and K, or NULL */
+    rp_module *part[PARTS], *qkv, *output;      /* either q, k and v, or qkv */
+    rp_module *norm[PARTS];                     /* of Q and K; NULL: none */
     rp_tensor *cache[PARTS];                    /* of K and V: [rows, length, Hk, D] */
-    int64_t cached;                             /* tokens in it */
+    int64_t cached;                             /* tokens in the cache */
 } attention;
 
 static rp_status as_heads(rp_tensor **x, int64_t heads, int64_t dim)
@@ -73,7 +73,7 @@ static rp_status rotate(attention *a, rp_tensor *const *in, rp_tensor **x)
     return RP_OK;
 }
 
-/* Behind what is there; then x becomes a view of all. */
+/* Appends x to the cache; then x becomes a view of the whole cache. */
 static rp_status into_cache(attention *a, int part, rp_tensor **x)
 {
     int64_t tokens = rp_tensor_meta(*x)->dim[1];
@@ -159,7 +159,7 @@ static rp_status new_norms(attention *a, const int64_t *width, rp_dtype dtype)
     static const char *const names[PARTS] = { "q_norm", "k_norm" };
     const rp_attention_config *c          = &a->config;
 
-    RP_BUG_IF(c->fused_qkv && c->qk_norm);      /* norms read dense rows */
+    RP_BUG_IF(c->fused_qkv && c->qk_norm);      /* norms need dense rows */
     for (int i = Q; i <= K && c->qk_norm; i++) {
         rp_norm_config norm = { .n = c->qk_norm == RP_QK_NORM_WHOLE ? width[i] : c->head_dim, .eps = c->norm_eps, .plus = c->norm_plus };
         RP_TRY(rp__norm_new(&a->m, names[i], &norm, dtype, &a->norm[i]));

@@ -1,25 +1,25 @@
-/* nn/block.c -- a transformer block: two halves alike, each a layer with norms before it, behind it, both, or behind the sum.
+/* nn/block.c -- a transformer block: two halves, each a layer with norms before it, after it, both, or after the sum.
  *
  *   x ─┬ attn_norm ─ attn ─ post_attn_norm ─ dropout ─ + ─┬ mlp_norm ─ mlp ─ post_mlp_norm ─ dropout ─ + ─▶
  *      └───────────────────────────────────────────────┘  └─────────────────────────────────────────┘
  *
- * A half does not know what its layer is: a block of another kind gives another layer of the same inputs.
+ * A half does not depend on the kind of its layer: a block of another kind only needs a layer with the same inputs.
  */
 #include "nn/layers.h"
 
 #include <string.h>
 
-typedef struct { rp_module *norm, *layer, *post_norm; } half;       /* a norm that is not there is NULL */
+typedef struct { rp_module *norm, *layer, *post_norm; } half;       /* NULL: no such norm */
 
 typedef struct {
     rp_module m;
     float dropout;
-    bool norms_sum;                                                 /* post_norm stands behind the sum */
+    bool norms_sum;                                                 /* post_norm follows the sum */
     bool has_experts;
     half attn, mlp;
 } block;
 
-/* x + dropout(h); h is used up. */
+/* *out = x + dropout(*h). Releases *h if it succeeds. */
 static rp_status add_back(block *b, rp_tensor *x, rp_tensor **h, rp_tensor **out)
 {
     RP_TRY(rp__dropout_step(b->m.ctx, b->dropout, h));
@@ -29,7 +29,7 @@ static rp_status add_back(block *b, rp_tensor *x, rp_tensor **h, rp_tensor **out
     return RP_OK;
 }
 
-/* The normed input is let go of before the sum, so that only what a backward reads of it stays. */
+/* The normed input is released before the sum, so that it stays live only if a backward reads it. */
 static rp_status half_forward(block *b, const half *part, rp_tensor *const *in, rp_tensor **out)
 {
     rp_tensor *with[RP_BLOCK_INPUTS], *h = NULL, *y = NULL;

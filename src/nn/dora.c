@@ -1,4 +1,4 @@
-/* nn/dora.c -- a linear layer whose direction an adapter turns, and whose magnitude is a parameter (nn/lora.h draws it). */
+/* nn/dora.c -- DoRA: a linear layer whose direction an adapter changes and whose magnitude is a parameter (drawn in nn/lora.h). */
 #include "nn/layers.h"
 #include "nn/lora.h"
 
@@ -28,7 +28,7 @@ static rp_status norms_of(rp_module *linear, const rp_lora_modules *l, rp_tensor
     return rp__apply(linear->ctx, &rp_op_weight_norm, &attr, in, 3, out);
 }
 
-/* The halves may be gathered apart from the layer. */
+/* The adapter's parts may be gathered separately from the layer. */
 rp_status rp__lora_norms(rp_module *linear, const rp_lora_modules *l, rp_tensor **out)
 {
     RP_TRY(rp__module_enter(l->a));
@@ -41,7 +41,7 @@ rp_status rp__lora_norms(rp_module *linear, const rp_lora_modules *l, rp_tensor 
     return status;
 }
 
-/* *y, which is w x, becomes (w x + share x) m / n. */
+/* *y = w x becomes (w x + adapter's share of x) m / n. Consumes x. */
 static rp_status turn_take(const rp_lora_modules *l, rp_module *linear, bool bias, rp_tensor *x, rp_tensor **y)
 {
     rp_tensor *norms, *turned;

@@ -1,4 +1,4 @@
-/* nn/linear.c -- y = x w' + b, and the adapter beside it, where there is one. */
+/* nn/linear.c -- y = x w' + b, with an optional adapter. */
 #include "nn/layers.h"
 #include "nn/lora.h"
 
@@ -56,14 +56,14 @@ rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_co
     return RP_OK;
 }
 
-/* ---- its adapter ---- */
+/* ---- adapter ---- */
 
 rp_status rp__lora_attach(rp_module *m, const rp_lora *lora)
 {
     linear *l      = (linear *)m;
     rp_dtype dtype = m->param[0].whole.dtype;
 
-    RP_CHECK(m->ctx, lora->rank >= 1, RP_ERR_ARG, "an adapter of '%s' has a rank of %" PRId64, m->path, lora->rank);
+    RP_CHECK(m->ctx, lora->rank >= 1, RP_ERR_ARG, "an adapter of '%s' needs a rank of at least 1, not %" PRId64, m->path, lora->rank);
     RP_BUG_IF(m->type != &type || l->adapter.lora.rank);
     RP_TRY(rp__linear_new(m, "lora_a", &(rp_linear_config){ .in = l->in, .out = lora->rank }, dtype, &l->adapter.a));
     RP_TRY(rp__linear_new(m, "lora_b", &(rp_linear_config){ .in = lora->rank, .out = l->out }, dtype, &l->adapter.b));

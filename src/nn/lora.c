@@ -1,4 +1,4 @@
-/* nn/lora.c -- the adapter's share of a linear layer, and what its parts are called. */
+/* nn/lora.c -- the adapter's share of a linear layer, and the names of the adapter's parameters. */
 #include "nn/lora.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* nn/masked_head.c -- between an encoder and its output: dense, activation, norm; and the output's bias. */
+/* nn/masked_head.c -- the layers between an encoder and its output: dense, activation, norm; and the output's bias. */
 #include "nn/layers.h"
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* nn/mlp.c -- the feed-forward half of a block.
  *
- *   gated   x ─┬ gate ┐              swiglu where act is silu: one op for the product
+ *   gated   x ─┬ gate ┐              swiglu if act is silu: one op for the product
  *              └ up ──┴ act(g) * u ─ down
- *   fused   gate and up are parts of one projection, gate_up, copied apart: what follows wants them dense
+ *   fused   one projection, gate_up, gives gate and up, which are copied apart, because later ops need them dense
  *   plain   x ── up ── act ── down
  */
 #include "nn/layers.h"
@@ -11,7 +11,7 @@ typedef struct {
     rp_module m;
     rp_mlp_activation activation;
     int64_t hidden;
-    rp_module *gate, *up, *gate_up, *down;      /* gate and gate_up NULL: plain; gate_up: neither gate nor up */
+    rp_module *gate, *up, *gate_up, *down;      /* plain: gate and gate_up are NULL; fused: gate and up are NULL */
 } mlp;
 
 rp_status rp__activation_step(rp_ctx *ctx, rp_mlp_activation a, rp_tensor **x)

@@ -1,4 +1,4 @@
-/* nn/module.c -- the tree, its parameters, and what happens around a forward. */
+/* nn/module.c -- the module tree, its parameters, and the work around a forward. */
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ static rp_status add_param(rp_module *m, const rp_param *p)
     return RP_OK;
 }
 
-/* This rank's slice of it, where weights are sharded. */
+/* With sharded weights, *mine describes this rank's slice. */
 static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *whole, rp_meta *mine)
 {
     int ranks = rp__comm_ranks(rp__shards(m->ctx));
@@ -170,7 +170,7 @@ rp_status rp_module_policy(rp_module *module, rp_policy *policy)
     return RP_OK;
 }
 
-/* The next module of the walk that is not under m. */
+/* The next module of the walk that is not below m. */
 static rp_module *next_sibling(const rp_module *root, const rp_module *m)
 {
     for (; m != root; m = m->parent)

@@ -1,12 +1,12 @@
-/* nn/module.h -- a tree of named parts.
+/* nn/module.h -- a tree of named modules.
  *
  *   model                      type "Decoder"            path ""
  *   ├─ tok_embeddings          type "Embedding"          path "tok_embeddings"
  *   └─ layers ─ 0 ─ attn ─ q   type "Linear"             path "layers.0.attn.q"
  *
- * A layer is a struct whose first member is rp_module, a line of its type table (name and forward) and a function that makes
- * it. Modules know nothing of checkpointing: rp__module_call opens a region around the forward of a module that is marked,
- * gives every random call its stream by the module's path, and runs it in the module's mode.
+ * A layer is a struct whose first member is an rp_module, a type with name and forward, and a function that creates it. Modules do not know
+ * about checkpointing. rp__module_call opens a region around the forward of a marked module, keys the random stream of every call by the
+ * module's path, and runs the module in its own mode.
  */
 #ifndef RP_NN_MODULE_H
 #define RP_NN_MODULE_H
@@ -19,30 +19,30 @@
 
 enum { RP_MAX_OWN_PARAMS = 2 };
 
-/* in[] holds what the type's header says; out[0] is a new reference, the caller's. */
+/* in[] is described in the type's header; out[0] is a new reference, owned by the caller. */
 typedef struct {
     const char *name;                           /* "TransformerBlock" */
     rp_status (*forward)(rp_module *self, rp_tensor *const *in, rp_tensor **out);
-    void (*drop)(rp_module *self);              /* what the layer holds besides parameters and children; may be NULL */
-    bool is_list;                               /* its members are called, it never is */
-    /* Of a root: is what stands at `path` called so in the files of the model? May be NULL. */
+    void (*drop)(rp_module *self);              /* frees everything except parameters and children; may be NULL */
+    bool is_list;                               /* only its members are called */
+    /* Set in a root: whether the model's files call the part at `path` by a name that `glob` matches. May be NULL. */
     bool (*called)(const rp_module *root, const char *path, const char *glob, rp_called how);
 } rp_module_kind;
 
-/* Where weights are sharded `tensor` is this rank's slice of the whole, a row of slice.room elements; those past slice.count are zero. */
+/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. */
 typedef struct rp_param rp_param;
 struct rp_param {
     const char *name;                           /* "weight", "bias" */
     char *path;                                 /* "layers.0.attn.q.weight" */
     rp_tensor *tensor;
-    rp_tensor *gathered;                        /* the whole, from when it is gathered to when it is let go; NULL else, and where tensor is it */
+    rp_tensor *gathered;                        /* the whole, while it is gathered; otherwise NULL, and NULL if weights are not sharded */
     rp_meta whole;
-    rp_slice slice;                             /* of the whole's elements, which `tensor` holds */
-    bool beside;                                /* trained whole beside adapters, and in their files (models/adapter.h) */
-    rp_param *owner;                            /* this is another module's parameter: tied embeddings; NULL: its own */
+    rp_slice slice;                             /* range of the whole's elements that `tensor` holds */
+    bool beside;                                /* trained as a whole in addition to adapters, and stored in their files (models/adapter.h) */
+    rp_param *owner;                            /* for a parameter of another module (tied embeddings); NULL: its own */
 };
 
-/* What is done around a module's forward, whoever calls it: weights are gathered and let go. A before that fails is not followed by after. */
+/* Called around every forward of a module, to gather and free weights. If `before` fails, `after` is not called. */
 typedef struct {
     rp_status (*before)(void *user, rp_module *m);
     void (*after)(void *user, rp_module *m);
@@ -59,23 +59,23 @@ struct rp_module {
     rp_param param[RP_MAX_OWN_PARAMS];
     int n_params;
     bool checkpointed;                          /* its forward is a region */
-    rp_policy *policy;                          /* decides in its forward, too; may be NULL */
-    const rp_module_hook *hook;                 /* borrowed; NULL: nothing is done */
-    bool eval;                                  /* its forward runs in evaluation mode, whatever is around it */
+    rp_policy *policy;                          /* also decides fates in its forward; may be NULL */
+    const rp_module_hook *hook;                 /* borrowed; NULL: none */
+    bool eval;                                  /* its forward runs in evaluation mode, also within a module in train mode */
 };
 
-/* A zeroed layer of `bytes`, begun by an rp_module, as the last child of `parent` (NULL: a root; it owns its children).
+/* Creates a zeroed layer of `bytes`, which begins with an rp_module, as the last child of `parent`. A parent owns its children. NULL: a root.
  * errors  RP_ERR_MEMORY */
 rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_kind *type, size_t bytes, void *out);
-/* Frees the tree under it; a root's owner calls this. NULL is fine. */
+/* Frees a module and its children. Call it only for a root. NULL is allowed. */
 void rp__module_free(rp_module *root);
 
-/* A new parameter, requires_grad set, contents undefined. errors RP_ERR_MEMORY */
+/* Adds a parameter with requires_grad set and undefined contents. *out is borrowed. errors RP_ERR_MEMORY */
 rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out);
-/* The module reads a parameter of another one. */
+/* Lets the module use a parameter of another module. errors RP_ERR_MEMORY */
 rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner);
 
-/* What a forward reads of parameter i: the whole. Where weights are sharded it has been gathered. */
+/* Returns the whole of parameter i, which a forward reads. With sharded weights it must have been gathered. */
 static inline rp_tensor *rp__module_weight(const rp_module *m, int i)
 {
     const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
@@ -83,7 +83,7 @@ static inline rp_tensor *rp__module_weight(const rp_module *m, int i)
     return p->gathered ? p->gathered : p->tensor;
 }
 
-/* Is all there is of it now a slice? */
+/* Whether only this rank's slice of the parameter exists at the moment. */
 static inline bool rp__module_is_sliced(const rp_module *m, int i)
 {
     const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
@@ -91,19 +91,21 @@ static inline bool rp__module_is_sliced(const rp_module *m, int i)
     return rp__shards(m->ctx) && !p->gathered;
 }
 
-/* What is done around a forward, its policy and its hook; for who runs a module's ops without calling it. Both may nest. */
+/* Start and end of a forward: the module's policy and its hook. For code that runs a module's ops without calling it. Calls may nest.
+ * errors as rp__policy_push, the hook's */
 rp_status rp__module_enter(rp_module *m);
 void rp__module_leave(rp_module *m);
-/* Run it: sets the scope and the mode, opens a region where the module is marked and a gradient may be wanted. */
+/* Calls a module. Sets the scope and the mode, and opens a region if the module is marked and a gradient may be wanted.
+ * errors as rp__module_enter, rp__region_begin, rp__region_end, the type's forward */
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
 
-/* The next module of a walk of the tree under root, parents first; begin with root, NULL ends. */
+/* Returns the next module in a walk of the tree below root, parents first. Begin with root; NULL: the end. */
 rp_module *rp__module_next(const rp_module *root, const rp_module *m);
 
-/* How many modules rp_module_checkpoint would make regions by this condition. */
+/* Returns how many modules rp_module_checkpoint would make regions with this condition. */
 int rp__module_matches(rp_module *root, rp_module_condition condition, void *user);
 
-/* A condition for rp_module_checkpoint: the module's type is the text `user`. */
+/* A condition for rp_module_checkpoint: holds if the module's type is the text `user`. */
 bool rp__module_is_type(const char *path, const rp_module *m, void *user);
 
 #endif

@@ -1,8 +1,8 @@
-/* nn/module_names.c -- a glob against our paths, then against what the root of the tree says files call them. */
+/* nn/module_names.c -- matches a glob with our paths, then with the names that the model's files use. */
 #include "nn/module.h"
 #include "policy/names.h"
 
-/* Does the glob name anything of the tree in our words? The root has no name. */
+/* Whether the glob matches any of our own names in the tree. The root has no name. */
 static bool is_ours(const rp_module *root, const char *glob, rp_called how)
 {
     rp_called exactly = how == RP_CALLED_WITHIN ? RP_CALLED : how;

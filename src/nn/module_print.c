@@ -1,4 +1,4 @@
-/* nn/module_print.c -- the tree as text, a module a line: its name, its type, its parameters.
+/* nn/module_print.c -- prints the tree as text, one module per line: name, type, parameters.
  *
  *   Decoder
  *     tok_embeddings  Embedding  weight fp32 [49152, 576]
@@ -7,7 +7,7 @@
  *     …
  *     output  Linear  weight = tok_embeddings.weight
  *
- * What is checkpointed does not show, so that the text names the model and nothing else.
+ * Marks for checkpointing are not printed, so the text depends on the model alone.
  */
 #include "nn/module.h"
 

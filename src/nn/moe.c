@@ -5,8 +5,8 @@
  *      │          └ expert_load ▶ loads       │                         │ │
  *      └───────────────────────────── spread ─┴ experts: gate, up, down ┴ combine ─▶
  *
- * The choices are a decision: they are kept under every policy, and everything behind them has the size of tokens * k rows, whichever
- * experts these fall to. An expert projection's weight is one parameter [experts, out, in].
+ * The choices are a decision, so every policy keeps them. All tensors after them have tokens * k rows, for any choice of experts. An expert
+ * projection's weight is one parameter [experts, out, in].
  */
 #include "nn/layers.h"
 
@@ -20,13 +20,13 @@ typedef struct {
     rp_module m;
     rp_attr_route route;
     rp_module *router, *experts;
-    bool weigh;                             /* the next forward leaves loads */
+    bool weigh;                             /* the next forward computes loads */
     rp_tensor *counted, *loads;             /* counted: borrowed while weigh is set */
 } moe;
 
 enum { ROWS, WEIGHTS, CHOICES, EXPERT_INPUTS };     /* of experts; ROWS and CHOICES of grouped */
 
-/* ---- the router: no linear layer that rules and adapters of such would mean ---- */
+/* ---- the router: not a linear layer, so that rules and adapters for linear layers do not apply to it ---- */
 
 static rp_status router_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
 {
@@ -71,7 +71,7 @@ static rp_status grouped_new(rp_module *parent, const char *name, int64_t n, int
 
 /* ---- the experts ---- */
 
-/* *rows of tokens, by expert, become what the experts make of them. */
+/* Replaces *rows, the tokens sorted by expert, by the outputs of the experts. */
 static rp_status pass_through(experts *x, rp_tensor *choices, rp_tensor **rows)
 {
     rp_tensor *in[EXPERT_INPUTS] = { [ROWS] = *rows, [CHOICES] = choices }, *gate = NULL, *up = NULL, *h = NULL, *y = NULL;

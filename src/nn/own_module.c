@@ -1,5 +1,7 @@
-/* nn/own_module.c -- modules that a program makes: reprise.h says what each promises. A type of one module each, whose forward is a function of
- * the program. */
+/* nn/own_module.c -- modules that a program creates, each with a type of its own whose forward is a function of the program.
+ *
+ * reprise.h documents the functions.
+ */
 #include "nn/module.h"
 
 #include <string.h>
@@ -17,7 +19,7 @@ static rp_status forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
     const own_module *own = (const own_module *)self;
 
     RP_TRY(own->forward(self->ctx, own->user, in, out));
-    RP_CHECK(self->ctx, *out, RP_ERR_STATE, "the forward of module '%s' made nothing", self->path);
+    RP_CHECK(self->ctx, *out, RP_ERR_STATE, "the forward of module '%s' returned no output", self->path);
     return RP_OK;
 }
 
@@ -27,9 +29,9 @@ static rp_status check_name(rp_ctx *ctx, const rp_module *parent, const char *na
 {
     const char *where = parent ? parent->path : "";
 
-    RP_CHECK(ctx, name && (*name || !parent) && !strchr(name, '.'), RP_ERR_ARG, "'%s' is no name for a module under '%s'", name ? name : "", where);
+    RP_CHECK(ctx, name && (*name || !parent) && !strchr(name, '.'), RP_ERR_ARG, "'%s' is not a valid module name under '%s'", name ? name : "", where);
     for (const rp_module *m = parent ? parent->first_child : NULL; m; m = m->next)
-        RP_CHECK(ctx, strcmp(m->name, name) != 0, RP_ERR_ARG, "there is a module '%s' already", m->path);
+        RP_CHECK(ctx, strcmp(m->name, name) != 0, RP_ERR_ARG, "module '%s' already exists", m->path);
     return RP_OK;
 }
 
@@ -60,7 +62,7 @@ rp_status rp_module_new(rp_ctx *ctx, rp_module *parent, const char *name, const 
 rp_status rp_module_call(rp_module *m, rp_tensor *const *inputs, rp_tensor **output)
 {
     RP_GIVEN(m ? m->ctx : NULL, m && output);
-    RP_CHECK(m->ctx, m->type->forward == forward && !m->type->is_list, RP_ERR_ARG, "module '%s' (%s) is not one to call", m->path, m->type->name);
+    RP_CHECK(m->ctx, m->type->forward == forward && !m->type->is_list, RP_ERR_ARG, "module '%s' (%s) cannot be called by a program", m->path, m->type->name);
     return rp__module_call(m, inputs, output);
 }
 

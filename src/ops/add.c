@@ -1,4 +1,4 @@
-/* ops/add.c -- y = a + b, one shape. The gradient of both is dy itself, so nothing is saved and no backward runs.
+/* ops/add.c -- y = a + b, of one shape. Both gradients are dy itself, so nothing is saved and no backward runs.
  *
  *   in     a [...]   b [...]     one floating dtype
  *   out    y [...]

@@ -1,11 +1,11 @@
-/* ops/all_gather.c -- the whole of a tensor of which every rank holds a slice; its gradient is the sum over ranks of theirs, each rank
- * keeping its slice of it (a reduce-scatter). See collective.h.
+/* ops/all_gather.c -- gathers a whole tensor from the slices of all ranks. Its gradient is the sum of the ranks' gradients, of which each rank
+ * keeps its slice (a reduce-scatter). See collective.h.
  *
- *   in     x [room]    this rank's slice, zeros behind its last element
- *          part?       what all_gather_far made of it: y then comes from those who are near alone, of their parts
- *   out    y [...]     the attribute's shape, the same at every rank
+ *   in     x [room]    this rank's slice, zeros after its last element
+ *          part?       output of all_gather_far: y is then gathered from the parts of the inner group only
+ *   out    y [...]     the attribute's shape, the same on every rank
  *
- * Backward needs nothing but dy, and sums over all ranks whatever y was made of, so its bits do not depend on that. A replay gathers again: every rank
+ * Backward needs only dy. It always sums over all ranks, so its bits do not depend on `part`. A replay gathers again: every rank
  * replays the same calls in the same order. The sum is never replayed.
  */
 #include "ops/talk.h"
@@ -25,7 +25,7 @@ static rp_status all_gather_shape(rp_op_meta *m)
     RP_CHECK(m->ctx, m->n_in == 1 || (m->in[PART].ndim == 1 && m->in[PART].dtype == x->dtype && m->in[PART].dim[0] == rp__part_elems(m->ctx, n)),
              RP_ERR_SHAPE, "all_gather: the part is %s, expected %" PRId64 " elements of x's dtype", rp_meta_str(&m->in[PART]), rp__part_elems(m->ctx, n));
     m->scratch_bytes          = rp__dense_room(m, &m->in[m->n_in - 1]);
-    m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, rp__group(m->ctx), n, x->dtype == RP_F64 ? 8 : 4);      /* gradients may be wider than bf16 */
+    m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, rp__group(m->ctx), n, x->dtype == RP_F64 ? 8 : 4);      /* gradients of bf16 weights may be fp32 */
     return RP_OK;
 }
 

@@ -1,9 +1,9 @@
-/* ops/all_gather_far.c -- a part of a tensor of which every rank holds a slice: the slices of those who are far (ahead.h), this rank's own
- * among them. It is kept while the whole, which all_gather makes of such parts, goes and comes. Such an all_gather passes no gradient on to it but
- * gives the slice its own; of whoever else reads the part, the gradient is the sum over those who are far.
+/* ops/all_gather_far.c -- gathers a part of a sliced tensor: the slices of the outer group, this rank's own included (prefetch.h). The part is kept,
+ * while the whole that all_gather makes of such parts is freed and gathered again. all_gather gives its gradient to the slice, not to the part. For
+ * any other reader of the part, the gradient is the sum over the outer group.
  *
- *   in     x [room]           this rank's slice, zeros behind its last element
- *   out    y [far * room]     the slices, one behind the other, in the order of ranks
+ *   in     x [room]           this rank's slice, zeros after its last element
+ *   out    y [outer * room]   the slices, one after the other, in rank order
  */
 #include "ops/talk.h"
 
@@ -39,7 +39,7 @@ static rp_cost all_gather_far_cost(const rp_op_meta *m, rp_pass pass)
     const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
     rp_cost cost           = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
 
-    cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_FAR);     /* in backward those of a gradient that is as large */
+    cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_FAR);     /* backward sends a gradient of the same size */
     return cost;
 }
 

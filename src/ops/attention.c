@@ -1,20 +1,20 @@
 /* ops/attention.c -- out = softmax(scale * q k') v, fused: no tensor of the size of queries x keys exists.
  *
- *   in     q [B, T, Hq, D]   k, v [B, S, Hkv, D], one floating dtype; Hq is a multiple of Hkv: heads share keys in groups
- *          doc_start [B, T] int32, optional: the first key a query sees; where it is the query's own position a document begins
+ *   in     q [B, T, Hq, D]   k, v [B, S, Hkv, D], one floating dtype; Hq is a multiple of Hkv: groups of heads share keys
+ *          doc_start [B, T] int32, optional: the first key a query sees; a document begins where it equals the query's own position
  *   out    out [B, T, Hq, D]
- *   slot   lse [B, Hq, T]   log of the sum of exp of a query's scores; 4 bytes a query and head
- *   sees   query t stands at position S - T + t. It sees keys from doc_start to its own position (causal) or to where the
- *          next document begins, else the end; with a window no key further back than window - 1. One that sees no key gives zeros
- *   softcap  a score s = scale * q k is taken as softcap * tanh(s / softcap), before what is not seen is left out (Gemma 2)
+ *   slot   lse [B, Hq, T]   log of the sum of exp of a query's scores; 4 bytes per query and head
+ *   sees   query t is at position S - T + t. It sees the keys from doc_start to its own position (causal), or else to the start of
+ *          the next document or the end. With a window it sees no key further back than window - 1. If it sees no key, its output is 0
+ *   softcap  a score s = scale * q k becomes softcap * tanh(s / softcap), before unseen keys are masked (Gemma 2)
  *   random dropout of probabilities in train mode: element (head * T + t) * S + key of the sample's stream; backward draws
  *          the same numbers again
- *   needs  q, k, v, doc_start, out and lse; probabilities are made again
- *   kernel kernels/attention.h; strides of q, k, v are free as long as the last dimension is dense
+ *   needs  q, k, v, doc_start, out and lse; backward recomputes the probabilities
+ *   kernel kernels/attention.h; q, k and v may have any strides if the last dimension is dense
  */
 #include "ops/attention.h"
 
-/* Where things lie follows in rp_op_call; scratch depends on shapes and the dtype alone. */
+/* Sizes and options, without addresses and strides (call_of adds them); scratch depends only on these. */
 static rp_attention describe(const rp_op_meta *m)
 {
     const rp_attr_attention *a = m->attr;
@@ -25,7 +25,7 @@ static rp_attention describe(const rp_op_meta *m)
                            .on = *rp__on(m), .q = { .dtype = m->in[Q].dtype } };
 }
 
-/* Whether the kernel or the reference runs also depends on strides, which shape does not know: room for either. */
+/* Strides, which shape does not know, also decide whether the kernel or the reference runs, so scratch has room for either. */
 static void size_scratch(rp_op_meta *m)
 {
     const rp_kernels *kernels = rp__kernels(m->ctx);
@@ -91,7 +91,7 @@ static rp_status attention_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-/* Pairs of a query and a key it sees. */
+/* Number of pairs of a query and a key it sees. */
 static int64_t pairs_seen(const rp_op_meta *m)
 {
     const rp_attr_attention *a = m->attr;
@@ -100,11 +100,11 @@ static int64_t pairs_seen(const rp_op_meta *m)
 
     if (!a->causal) return s.queries * s.keys;
     if (most > s.keys) most = s.keys;
-    int64_t grows = most > first ? most - first : 0;            /* queries at first … most - 1 see a key more each */
+    int64_t grows = most > first ? most - first : 0;            /* each query from `first` to most - 1 sees one more key */
     return grows * first + grows * (grows + 1) / 2 + (below - grows) * most;
 }
 
-/* Two products forward, five backward; documents are contents and are not counted. */
+/* Two products in forward, five in backward. Documents are data, not shapes, and are not counted. */
 static rp_cost attention_cost(const rp_op_meta *m, rp_pass pass)
 {
     sizes s         = sizes_of(m);

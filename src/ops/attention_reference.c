@@ -1,4 +1,4 @@
-/* ops/attention_reference.c -- attention one query and head, its gradients one key and head at a time, in double: obviously right, and slow.
+/* ops/attention_reference.c -- the reference: attention one query and head at a time, its gradients one key and head at a time, in double.
  *
  *   scratch forward    q, a row of k or v, out [D] each   scores [S]
  *           backward   q, dout, k, v, dk or dq, dv [D] each   delta [T, heads that share a key]
@@ -14,13 +14,13 @@ int64_t rp__reference_attention_scratch(const rp_op_meta *m, bool backward)
     return (backward ? 6 * s.dim + s.queries * s.group : 3 * s.dim + s.keys) * (int64_t)sizeof(double);
 }
 
-/* ---- what is seen, what is dropped ---- */
+/* ---- visible keys, dropout ---- */
 
 typedef struct { int64_t low, high; } keys_seen;
 
 static int32_t doc_start_of(const rp_op_call *c, int64_t b, int64_t t) { return rp_int_get(c->in[DOC], b * sizes_of(c->meta).queries + t); }
 
-/* Behind the document of query t: where the next one begins. */
+/* The end of query t's document: the position where the next one begins. */
 static int64_t document_end(const rp_op_call *c, int64_t b, int64_t t)
 {
     sizes s       = sizes_of(c->meta);
@@ -83,7 +83,7 @@ static void add_scaled(double *to, double factor, const double *from, int64_t n)
     for (int64_t i = 0; i < n; i++) to[i] += factor * from[i];
 }
 
-/* The score as it counts, of the product of q and k. */
+/* The score with scale and softcap, from the product of q and k. */
 static double score_of(const rp_attr_attention *a, double product)
 {
     double s = (double)a->scale * product, cap = (double)a->softcap;
@@ -126,7 +126,7 @@ void rp__reference_attention(const rp_op_call *c)
 
 /* ---- backward ---- */
 
-/* Probability of a key and the gradient of its score: with g = dout, keep the dropout factor and delta = sum(dout * out),
+/* Probability of a key and the gradient of its score. With g = dout, keep = the dropout factor and delta = sum(dout * out):
  *   p = exp(score - lse)    ds = p (keep g v - delta) * (1 - (score / softcap)^2) */
 typedef struct { double p, ds; } derivative;
 

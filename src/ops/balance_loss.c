@@ -1,11 +1,11 @@
-/* ops/balance_loss.c -- a loss with the term that balances experts beside it (Fedus et al., Switch Transformers, 2021, equation 4).
+/* ops/balance_loss.c -- adds the load-balancing term of experts to a loss (Fedus et al., Switch Transformers, 2021, equation 4).
  *
- *   in     loss [1]   loads [2, n], both fp32 (fp64 in fp64): ops/expert_load.c, a mean or sum over mixtures   labels [...] int32
- *   out    total [1]  loss + weight * (labels that count) * factor * sum over experts of loads[0] * loads[1]
+ *   in     loss [1]   loads [2, n], both fp32 (fp64 in fp64): from ops/expert_load.c, a mean or sum over mixtures   labels [...] int32
+ *   out    total [1]  loss + weight * (number of counted labels) * factor * sum over experts of loads[0] * loads[1]
  *   needs  loads, labels
  *
- * weight and labels are those of the loss: as that weighs a batch by its targets, so is the term. What is 1 / targets of several batches
- * there makes their total the mean of what each would be alone, in proportion to its targets.
+ * weight and labels are those of the loss, so the term weighs a batch by its targets, as the loss does. If weight is 1 / targets of several
+ * batches, their total is the mean of the batches' own terms, in proportion to their targets.
  */
 #include "ops/common.h"
 

@@ -3,11 +3,11 @@
  *   in     x [N, ..., n]   w [n]   b [n]                one floating dtype; a feature's statistics are over all rows
  *          running_mean [n]   running_var [n]           fp32 (fp64 in fp64)
  *   out    y [N, ..., n]
- *   slots  mean [n], rstd [n]                           of the batch, in train mode alone
- *   train  the batch's own mean and biased variance; the running ones move towards the batch's mean and unbiased variance by
- *          `momentum`, once a call: a replay leaves them as they are, and y does not depend on them
- *   eval   the running statistics, which backward then reads
- *   order  rows one after the other, whatever the number of threads, so a replayed forward is bitwise equal
+ *   slots  mean [n], rstd [n]                           of the batch; in train mode only
+ *   train  uses the batch's own mean and biased variance. The running statistics move towards the batch's mean and unbiased variance by
+ *          `momentum`, once per call: a replay leaves them unchanged, and y does not depend on them
+ *   eval   uses the running statistics, which backward then reads
+ *   order  rows are summed in order, for any number of threads, so a replayed forward is bitwise equal
  */
 #include "ops/common.h"
 
@@ -15,7 +15,7 @@ enum { X, W, B, RUNNING_MEAN, RUNNING_VAR };
 enum { Y };
 enum { MEAN, RSTD };
 
-/* What backward reads: of x and the mean for dw, and in train mode, where they depend on x, for dx too. */
+/* Removes from needs the tensors that backward does not read. x and the mean serve dw. In train mode the statistics depend on x, so dx needs them, too. */
 static void narrow_needs(rp_op_meta *m)
 {
     uint32_t running = RP_IN(RUNNING_MEAN) | RP_IN(RUNNING_VAR), batch = RP_SLOT(MEAN) | RP_SLOT(RSTD), both = RP_IN(X) | RP_IN(W);
@@ -133,7 +133,7 @@ static void batch_norm_forward(const rp_op_call *c)
     rp_row_put(c->slot[RSTD], 0, rstd);
 }
 
-/* What of these is there; the rest is zero and multiplies nothing that is wanted. */
+/* Reads a row of a tensor that may be absent. Zeros stand for an absent one; they only enter results that are not wanted. */
 static void read_row(const rp_tensor *t, int64_t row, double *to, int64_t n)
 {
     if (t) rp_row_get(t, row, to);
@@ -167,7 +167,7 @@ static void sum_gradients(const rp_op_call *c, const double *mean, const double 
     }
 }
 
-/* Where the statistics follow x,  dx = w rstd (g - (db + h dw) / rows). */
+/* In train mode the statistics depend on x:  dx = w rstd (g - (db + h dw) / rows). */
 static void remove_shares(const rp_op_call *c, int64_t row, const double *mean, const double *rstd, const double *dw, const double *db,
                           double *x, double *g)
 {
@@ -185,7 +185,7 @@ static void batch_norm_backward(const rp_op_call *c)
 
     read_statistics(c, mean, rstd);
     sum_gradients(c, mean, rstd, dw, db, x, g);
-    if (c->grad_in[W]) rp_row_grad(c, W, 0, dw);         /* summed whole, rounded once */
+    if (c->grad_in[W]) rp_row_grad(c, W, 0, dw);         /* summed completely, rounded once */
     if (c->grad_in[B]) rp_row_grad(c, B, 0, db);
     if (!c->grad_in[X]) return;
     rp_row_get(c->in[W], 0, w);
@@ -201,7 +201,7 @@ static void batch_norm_backward(const rp_op_call *c)
 #define USUAL .attr = &(rp_attr_batch_norm){ 1e-5f, 0.1f }, .stat_inputs = RUNNING
 #define LARGE_EPS .attr = &(rp_attr_batch_norm){ 1.5f, 0.1f }, .stat_inputs = RUNNING
 
-/* eps is large where the drawn running variances are read: some are negative. */
+/* If the drawn running variances are read, eps is large, because some of them are negative. */
 static const rp_op_case batch_norm_cases[] = {
     { "rows",            .in = { { 9, 5 },        { 5 },  { 5 },  { 5 },  { 5 } },  USUAL },
     { "two rows",        .in = { { 2, 7 },        { 7 },  { 7 },  { 7 },  { 7 } },  LARGE_EPS },

@@ -1,7 +1,7 @@
-/* ops/call.c -- the registry and the running of one op.
+/* ops/call.c -- the registry of ops, and the code that runs one.
  *
- * An op is never called to write nothing: a forward whose outputs and slots are all empty does not run, and backward is asked for no gradient
- * without elements. If all outputs are empty, the gradients of the inputs are zero. An op still sees empty inputs beside outputs that are not.
+ * An op is never called if it has nothing to write. A forward whose outputs and slots are all empty does not run, and backward gets no gradient
+ * without elements. If all outputs are empty, the gradients of the inputs are zero. An op may still get empty inputs with non-empty outputs.
  */
 #include "base/watch.h"
 #include "ops/declared.h"
@@ -24,7 +24,7 @@ const rp_op *rp__op_find(const char *name)
     return NULL;
 }
 
-/* A gradient is dense exactly when its tensor is, so the inputs decide for the whole call, backward included. */
+/* A gradient is dense if and only if its tensor is, so the inputs decide for the whole call, backward included. */
 static void find_speed(rp_op_meta *m, rp_tensor *const *in)
 {
     m->dense = true;
@@ -35,7 +35,7 @@ static void find_speed(rp_op_meta *m, rp_tensor *const *in)
     }
 }
 
-/* An op that passes its output's gradient on and has no backward has none for inputs of another shape. */
+/* An op that passes its output's gradient on, and has no backward, gives no gradient to inputs of another shape. */
 static bool gradient_flows(const rp_op_meta *m, int i)
 {
     const rp_op *op = m->op;
@@ -53,13 +53,13 @@ static void drop_dead_gradients(rp_op_meta *m)
     }
 }
 
-/* An output that `shape` does not declare is no tensor. Without this it would be a scalar. */
+/* Marks outputs that `shape` has not declared yet; a zeroed meta would be a scalar. */
 static void undeclare(rp_meta *metas, int n)
 {
     for (int i = 0; i < n; i++) metas[i] = (rp_meta){ .dtype = RP_DTYPES };
 }
 
-/* A shape of a user's own may fail without a word. */
+/* The shape of a user's op may fail without recording a message. */
 static rp_status ask_shape(rp_op_meta *m)
 {
     int64_t before   = m->ctx->n_errors;
@@ -134,7 +134,7 @@ static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_do
     rp__watch_end(c->ctx, (rp_span){ .doing = doing, .name = c->meta->op->name, .call = c->meta, .began = began });
 }
 
-/* code NULL: the same memory is taken, and nothing is computed. */
+/* Takes scratch and runs the code. code NULL: takes the same memory but computes nothing. */
 static rp_status call_run(rp_op_call *c, void (*code)(const rp_op_call *), int64_t scratch_bytes, rp_doing doing)
 {
     rp_ctx *ctx     = c->ctx;
@@ -170,12 +170,12 @@ static rp_status make(const rp_op_meta *m, const rp_meta *metas, rp_tensor **t, 
         if (t[i]) continue;
         RP_TRY(rp__tensor_new_named(m->ctx, &metas[i], class_of(m->op), m->op->name, &t[i]));
         made[i] = true;
-        rp__tensor_movable(t[i], true);      /* while the others are made, and scratch is taken */
+        rp__tensor_movable(t[i], true);      /* while other tensors and scratch are allocated */
     }
     return RP_OK;
 }
 
-/* An op with an effect writes more than its outputs. */
+/* Does forward write anything? An op with an effect writes more than its outputs. */
 static bool forward_writes(const rp_op_call *c)
 {
     return (c->meta->op->flags & RP_OP_EFFECT) || !all_empty(c->out, c->meta->n_out) || !all_empty(c->slot, c->meta->n_slot);
@@ -206,7 +206,7 @@ done:
     return status;
 }
 
-/* Nothing depends on outputs without elements. */
+/* If all outputs are empty, no input has an effect on them. */
 static void zero_gradients(rp_op_call *c)
 {
     for (int i = 0; i < c->meta->n_in; i++) {

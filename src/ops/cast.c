@@ -21,7 +21,7 @@ static rp_status cast_shape(rp_op_meta *m)
 
 static rp_cost cast_cost(const rp_op_meta *m, rp_pass pass) { return rp__cost(m, pass, rp_meta_elems(&m->in[X])); }
 
-/* Kernels know no fp64: the input decides for the whole call elsewhere, here the output has a word too. */
+/* Kernels do not support fp64. The input's dtype is checked elsewhere for all ops; here the output's must be checked, too. */
 static bool has_kernel(const rp_op_call *c) { return rp__op_kernels(c)->copy_strips && c->meta->out[Y].dtype != RP_F64; }
 
 static void cast_forward(const rp_op_call *c)

@@ -1,12 +1,12 @@
-/* ops/collective.c -- gather and reduce over a group of ranks: see collective.h. */
+/* ops/collective.c -- gather and reduce over a group of ranks (see collective.h). */
 #include "ops/reduce_async.h"
 
 #include "base/team.h"
 
 enum {
-    PIECES_BYTES = 4 << 20,             /* of scratch for one piece of all ranks: enough that latency does not show, little beside a block's weights */
-    WINDOW_BLOCKS = 4,                  /* stretches of a window that come to a rank at once */
-    BLOCK        = 512,                 /* elements summed at a time, in the first cache */
+    PIECES_BYTES = 4 << 20,             /* scratch for one piece of all ranks: large enough to hide latency, small compared with a block's weights */
+    WINDOW_BLOCKS = 4,                  /* scratch for received data of a window, in multiples of the window */
+    BLOCK        = 512,                 /* elements summed at a time, to stay in the L1 cache */
     WHAT_CHARS   = 256
 };
 
@@ -60,10 +60,10 @@ static void store(rp_dtype dtype, void *to, int64_t at, int n, const float *from
 /* ---- summing a piece ---- */
 
 typedef struct {
-    const uint8_t *parts;               /* of each rank, `stride` elements apart */
+    const uint8_t *parts;               /* one part per rank, `stride` elements apart */
     rp_dtype from_dtype, to_dtype;
     int ranks;
-    int64_t stride, at;                 /* at: where the piece begins in the slice */
+    int64_t stride, at;                 /* at: where the piece starts in the slice */
     void *to;
     bool adds;
 } summing;
@@ -109,9 +109,9 @@ static void sum_piece(const summing *s, int64_t n, int threads)
     else rp__team_ranges(threads, n, BLOCK, bytes, sum_range, s);
 }
 
-/* ---- what is sent ---- */
+/* ---- dense data, waiting ---- */
 
-/* "all_gather of layers.3.mlp.up" */
+/* The text for messages: "all_gather of layers.3.mlp.up" */
 static const char *what_waits(const char *op, const char *path, char out[WHAT_CHARS])
 {
     snprintf(out, WHAT_CHARS, "%s%s%.200s", op, path ? " of " : "", path ? path : "");
@@ -120,9 +120,9 @@ static const char *what_waits(const char *op, const char *path, char out[WHAT_CH
 
 static rp_status wait_for(const rp_reduction *r, rp_comm *group, rp_comm_request *request)
 {
-    char what[WHAT_CHARS];
+    char operation[WHAT_CHARS];
 
-    return request->id ? rp__comm_wait(r->ctx, group, request, what_waits(r->op, r->path, what)) : RP_OK;
+    return request->id ? rp__comm_wait(r->ctx, group, request, what_waits(r->op, r->path, operation)) : RP_OK;
 }
 
 int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t) { return m->dense ? 0 : rp_meta_bytes(t); }
@@ -158,20 +158,20 @@ const void *rp__dense_data(const rp_tensor *t, void *room)
 
 void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
 {
-    char what[WHAT_CHARS];
+    char operation[WHAT_CHARS];
 
     ask.elem_bytes = (int)rp_dtype_bytes(to->m.dtype);
     if (rp__comm_ranks(rp__group(c->ctx)) == 1) {
         rp__mem_copy(c->ctx, rp__tensor_data(to), ask.mine, rp_meta_bytes(&to->m));
         return;
     }
-    rp_status status = rp__prefetch_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what));
+    rp_status status = rp__prefetch_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, operation));
     if (status != RP_OK) rp__op_failed(c, status);
 }
 
 /* ---- reduce ---- */
 
-/* Elements of a slice that go in one piece: of bf16 as many as of fp32, as gradients may be either. */
+/* Elements of a slice per piece. bf16 uses as many as fp32, because a gradient may have either dtype. */
 static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 {
     int64_t most = PIECES_BYTES / (bytes == 8 ? 8 : 4) / ranks / RP_SLICE_ELEMS * RP_SLICE_ELEMS;
@@ -180,7 +180,7 @@ static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
     return room < most ? room : most;
 }
 
-/* What sums between groups are kept in. */
+/* The dtype of sums exchanged between groups. */
 static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
 
 int64_t rp__reduce_stride(const rp_comm *group, int64_t n, int64_t bytes) { return piece_elems(slice_in(group, n).room, rp__comm_ranks(group), bytes); }
@@ -212,7 +212,7 @@ int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, i
     return 2 * ranks * piece * bytes + rp__between_room(ctx, piece, bytes);
 }
 
-/* ---- parts of slices on their way to where they are summed ---- */
+/* ---- sending parts of slices to the ranks that sum them ---- */
 
 rp_reduction rp__reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, rp_dtype dtype)
 {
@@ -223,12 +223,12 @@ rp_reduction rp__reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, 
 
 rp_status rp__group_wait(const rp_op_call *c, rp_comm_request *request)
 {
-    char what[WHAT_CHARS];
+    char operation[WHAT_CHARS];
 
-    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, what)) : RP_OK;
+    return request->id ? rp__comm_wait(c->ctx, rp__group(c->ctx), request, what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, operation)) : RP_OK;
 }
 
-/* Alone, it is there already. */
+/* With one rank the data is copied at once and the request is 0. */
 rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, const uint8_t *from, int64_t origin, void *received, rp_comm_request *out)
 {
     *out = (rp_comm_request){ 0 };
@@ -244,7 +244,7 @@ rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, c
     return rp__comm_exchange(r->ctx, r->group, from, send, received, receive, r->bytes, out);
 }
 
-/* The group's sum to those who hold the same slice, and theirs here: of n elements, `apart` from the next group's. */
+/* Exchanges the group's sum of n elements with the ranks that have the same slice, then adds the groups' sums. They are `apart` elements apart. */
 static rp_status between_groups(const rp_reduction *r, summing s, int64_t n, int64_t apart)
 {
     rp_dtype dtype          = between_dtype(r->bytes);
@@ -269,7 +269,7 @@ static rp_status between_groups(const rp_reduction *r, summing s, int64_t n, int
     return RP_OK;
 }
 
-/* In pieces, so that many groups take no more room than two. */
+/* In pieces, so that many groups need no more memory than two. */
 static rp_status all_between_groups(const rp_reduction *r, summing s, int64_t n)
 {
     int64_t most = rp__between_stride(r->ctx, r->stride, r->bytes), bytes = rp_dtype_bytes(s.from_dtype);
@@ -304,9 +304,9 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
     rp__mem_fill(slice->ctx, (uint8_t *)rp__tensor_data(slice) + here.count * bytes, 0, (here.room - here.count) * bytes);
 }
 
-/* ---- a whole, in pieces of every slice at once ---- */
+/* ---- a whole, one piece of every slice at a time ---- */
 
-/* Piece i of what is a rank's. */
+/* Piece i of a rank's part. */
 static rp_comm_part piece_of(const rp_reduction *r, rp_comm_part all, int64_t i)
 {
     int64_t left = all.count - i * r->stride;
@@ -326,7 +326,7 @@ void rp__reduction_piece(const rp_reduction *r, int64_t i, rp_comm_part *part)
     for (int rank = 0; rank < r->ranks; rank++) part[rank] = slice_piece(r, rank, i);
 }
 
-/* A rank alone has no lists. */
+/* The list of parts; one rank without a communicator uses `alone`. */
 static rp_comm_part *list_of(const rp_reduction *r, rp_comm_part *alone) { return r->group ? rp__comm_list(r->group, RP_LIST_WHAT) : alone; }
 
 static uint8_t *scratch_of(const rp_reduction *r, int64_t i) { return r->scratch + i % 2 * r->ranks * r->stride * r->bytes; }
@@ -368,9 +368,9 @@ void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, 
     else if (!adds) rp__clear_rest(group, n, slice);
 }
 
-/* ---- a stretch of a whole ---- */
+/* ---- a window: a range of a whole ---- */
 
-/* What of [first, first + count) lies in a rank's slice. */
+/* The part of [first, first + count) that lies in a rank's slice. */
 static rp_comm_part in_slice(const rp_reduction *r, int rank, int64_t first, int64_t count)
 {
     rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
@@ -379,7 +379,7 @@ static rp_comm_part in_slice(const rp_reduction *r, int rank, int64_t first, int
     return (rp_comm_part){ from, end > from ? end - from : 0 };
 }
 
-/* Elements that one rank sums at a time: of each rank it gets as many, so many ranks send less at once. */
+/* Elements that one rank sums at a time. It receives that many from every rank, so with many ranks each sends less at once. */
 int64_t rp__window_stride(const rp_ctx *ctx, int64_t n, int64_t count)
 {
     int64_t room = rp__slice_here(ctx, n).room, ranks = rp__comm_ranks(rp__group(ctx));
@@ -413,7 +413,7 @@ rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, in
     return RP_OK;
 }
 
-/* Piece i of the stretch: of every rank's part of it as many elements. */
+/* Starts sending piece i of the window: up to r->stride elements of every rank's part of it. */
 static rp_status send_piece(const rp_reduction *r, const void *from, int64_t first, int64_t count, int64_t i, void *received, rp_comm_request *out)
 {
     rp_comm_part alone, *part = list_of(r, &alone);
@@ -425,7 +425,7 @@ static rp_status send_piece(const rp_reduction *r, const void *from, int64_t fir
     return rp__reduction_start(r, part, from, first, received, out);
 }
 
-/* As many as the longest part of a rank has. */
+/* Number of pieces, from the longest part of any rank. */
 static int64_t pieces_of(const rp_reduction *r, int64_t first, int64_t count)
 {
     int64_t most = 0;

@@ -1,4 +1,4 @@
-/* ops/combine.c -- the rows of experts back to their tokens, weighted and summed: what ends a mixture of experts.
+/* ops/combine.c -- sums the weighted rows of experts into their tokens: the last op of a mixture of experts.
  *
  *   in     y [R, n] by expert   weights [..., k], fp32 (fp64 beside fp64)   choices [..., k] int32, each in [0, experts): checked
  *   out    z [..., n]           row t is the sum over j, in order, of weights[t, j] * row place[t*k + j] of y (ops/experts.h), rounded once

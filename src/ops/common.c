@@ -1,4 +1,4 @@
-/* ops/common.c -- what several ops share: ops/common.h. */
+/* ops/common.c -- helpers for ops: ops/common.h. */
 #include "ops/common.h"
 
 rp_status rp__check_one_dtype(const rp_op_meta *m)
@@ -18,16 +18,16 @@ rp_status rp__check_one_shape(const rp_op_meta *m)
     return RP_OK;
 }
 
-rp_status rp__check_size(const rp_op_meta *m, const char *what, const rp_meta *size)
+rp_status rp__check_size(const rp_op_meta *m, const char *name, const rp_meta *size)
 {
-    RP_CHECK(m->ctx, rp__meta_check(m->ctx, size) == RP_OK, RP_ERR_SHAPE, "%s: the size of %s, %s, is negative or too large", m->op->name, what,
+    RP_CHECK(m->ctx, rp__meta_check(m->ctx, size) == RP_OK, RP_ERR_SHAPE, "%s: the size of %s, %s, is negative or too large", m->op->name, name,
              rp_meta_str(size));
     return RP_OK;
 }
 
-rp_status rp__check_int32(const rp_op_meta *m, int in, const char *what)
+rp_status rp__check_int32(const rp_op_meta *m, int in, const char *name)
 {
-    RP_CHECK(m->ctx, m->in[in].dtype == RP_I32, RP_ERR_DTYPE, "%s: %s are %s, expected int32", m->op->name, what, rp_meta_str(&m->in[in]));
+    RP_CHECK(m->ctx, m->in[in].dtype == RP_I32, RP_ERR_DTYPE, "%s: %s are %s, expected int32", m->op->name, name, rp_meta_str(&m->in[in]));
     return RP_OK;
 }
 

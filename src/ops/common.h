@@ -1,50 +1,53 @@
-/* ops/common.h -- what several ops share: checks that word their errors alike, the cost that follows from declarations, element
- * loops for references. */
+/* ops/common.h -- helpers for ops: checks with uniform messages, the cost that follows from declarations, element loops for
+ * references. */
 #ifndef RP_OPS_COMMON_H
 #define RP_OPS_COMMON_H
 
 #include "ops/op_internal.h"
 
-/* Every input is floating and has the dtype of input 0. */
+/* Checks that every input is floating and has the dtype of input 0. errors RP_ERR_DTYPE */
 rp_status rp__check_one_dtype(const rp_op_meta *m);
-/* … and its shape too. */
+/* The same, and that all inputs have its shape. errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__check_one_shape(const rp_op_meta *m);
-/* For shape, of a tensor that an attribute or several inputs describe, before sizes are computed from it. errors RP_ERR_SHAPE it is too large */
-rp_status rp__check_size(const rp_op_meta *m, const char *what, const rp_meta *size);
-rp_status rp__check_int32(const rp_op_meta *m, int in, const char *what);
-/* A dimension counted from either end, as one from the front. errors RP_ERR_SHAPE there is none */
+/* For shape: checks a size that an attribute or several inputs describe, before other sizes are computed from it. `name` is for the message.
+ * errors RP_ERR_SHAPE negative or too large */
+rp_status rp__check_size(const rp_op_meta *m, const char *name, const rp_meta *size);
+/* Checks that input `in` is int32; `name` is for the message. errors RP_ERR_DTYPE */
+rp_status rp__check_int32(const rp_op_meta *m, int in, const char *name);
+/* Converts a dimension counted from either end to one counted from the front. errors RP_ERR_SHAPE no such dimension */
 rp_status rp__check_dim(const rp_op_meta *m, int given, int *dim);
 
-/* flops as given; bytes from what the call declares: forward reads its inputs and writes outputs and slots, backward reads what
- * `needs` lists and the outputs' gradients and writes the wanted gradients. */
+/* Cost with the given flops and the bytes that the call declares. Forward reads its inputs and writes outputs and slots. Backward reads the tensors
+ * in `needs` and the outputs' gradients, and writes the wanted gradients. */
 rp_cost rp__cost(const rp_op_meta *m, rp_pass pass, int64_t flops);
 
-/* Of y = x w, in[x] and in[w], whose forward takes so many flops: each operand is read once, for the gradient of the other. */
+/* Cost of y = x w, with in[x] and in[w]; flops are those of forward. Backward reads each operand once, for the gradient of the other. */
 rp_cost rp__product_cost(const rp_op_meta *m, rp_pass pass, int x, int w, int64_t flops);
 
-/* A tensor seen as [outer, n, inner] around one dimension. */
+/* A tensor as [outer, n, inner], where n is one dimension. */
 typedef struct { int64_t outer, n, inner; } rp_around;
 rp_around rp__around(const rp_meta *m, int dim);
 
-/* A part of a tensor, as along one dimension: strips of `width` elements, `stride` apart, the first at `start`. */
+/* A part of a tensor: strips of `width` elements, `stride` apart, the first at `start`. A range of one dimension is such a part. */
 typedef struct { int64_t strips, width, start, stride; } rp_strips;
 static inline int64_t rp__strip_at(rp_strips p, int64_t e) { return p.start + e / p.width * p.stride + e % p.width; }
 /* Address of an element of a dense tensor. */
 void *rp__data_at(const rp_tensor *t, int64_t element);
 
-/* Put or add one element of a gradient, as grad_adds says. For a gradient whose elements are each written once. */
+/* Assigns or adds one element of a gradient, as grad_adds says. Each element must be written only once. */
 void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value);
 
-/* An op of one input, one output of its shape and no slot: y = f(x, parameter) and dx = dy * slope(of, parameter), where `of` is
- * the input or the output the op needs. By the kernel, or if there is none by the reference f or slope. */
+/* For ops with one input, one output of the same shape and no slot: y = f(x, parameter) and dx = dy * slope(of, parameter). `of` is
+ * the input or the output, whichever the op needs. They run the kernel, or the reference f or slope if the kernel is NULL.
+ * errors of rp__unary_shape: RP_ERR_DTYPE */
 rp_status rp__unary_shape(rp_op_meta *m);
 void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter);
 void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
                         double parameter);
 
-/* Labels of in[labels] are in [0, classes) or `ignore`. errors RP_ERR_ARG names the first that is not */
+/* Checks that the labels in in[labels] are in [0, classes) or equal `ignore`. errors RP_ERR_ARG names the first wrong one */
 rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int32_t ignore);
-/* For references: x [n] becomes softmax(x) - onehot(label); returns -log softmax(x)[label]. */
+/* For references: replaces x [n] by softmax(x) - onehot(label); returns -log softmax(x)[label]. */
 double rp__row_cross_entropy(double *x, int64_t n, int32_t label);
 
 static inline rp_dtype rp__grad_dtype(const rp_op_call *c, int in) { return c->grad_in[in] ? c->grad_in[in]->m.dtype : RP_F32; }

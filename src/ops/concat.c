@@ -1,6 +1,6 @@
-/* ops/concat.c -- inputs end to end along one dimension. Backward copies each input's part of dy.
+/* ops/concat.c -- joins inputs along one dimension. Backward copies each input's part of dy.
  *
- *   in     x0, x1, … (1 to 8)     one floating dtype; shapes agree but for attr dim
+ *   in     x0, x1, … (1 to 8)     one floating dtype; shapes are equal except in dimension attr dim
  *   out    y
  */
 #include "ops/common.h"
@@ -18,7 +18,7 @@ static rp_status concat_shape(rp_op_meta *m)
         rp_meta expected  = m->in[0];
         expected.dim[dim] = rp_meta_dim(&m->in[i], dim);
         RP_CHECK(m->ctx, rp_meta_same_shape(&m->in[i], &expected), RP_ERR_SHAPE,
-                 "concat: input %d is %s, expected the shape of %s but for dimension %d", i, rp_meta_str(&m->in[i]), rp_meta_str(&m->in[0]), dim);
+                 "concat: input %d is %s, expected the shape of %s except in dimension %d", i, rp_meta_str(&m->in[i]), rp_meta_str(&m->in[0]), dim);
         m->out[Y].dim[dim] += m->in[i].dim[dim];
     }
     return RP_OK;

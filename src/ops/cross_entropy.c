@@ -1,8 +1,8 @@
-/* ops/cross_entropy.c -- loss = weight * sum over rows of -log softmax(logits)[label]; rows labelled ignore_index lose nothing.
+/* ops/cross_entropy.c -- loss = weight * sum over rows of -log softmax(logits)[label]; rows labelled ignore_index do not count.
  *
  *   in     logits [..., V] floating   labels [...] int32
  *   out    loss [1]                   fp32 (fp64 in fp64), summed over rows in order
- *   slot   lse [rows]                 fp32: log of the sum of exp, 0 where the row is ignored
+ *   slot   lse [rows]                 fp32: log of the sum of exp, 0 if the row is ignored
  *   needs  logits, labels, lse
  */
 #include "ops/common.h"

@@ -1,4 +1,4 @@
-/* ops/declared.c -- ops of a user's own: their registry, and what keeps a mistake in one from becoming a crash. */
+/* ops/declared.c -- users' ops: their registry, and the checks that keep a mistake in one from causing a crash. */
 #include "base/sized.h"
 #include "base/list.h"
 #include "ops/declared.h"
@@ -23,16 +23,16 @@ static const char *title(const rp_op *op, char out[TITLE_CHARS])
     return out;
 }
 
-/* Slots of a call without a backward need not be declared: it has none. */
-static rp_status check_metas(const rp_op_meta *m, const char *what, const rp_meta *metas, int n, bool all)
+/* `all`: every meta must be declared. Slots need not be if the call has no backward, because it then has no slots. */
+static rp_status check_metas(const rp_op_meta *m, const char *kind, const rp_meta *metas, int n, bool all)
 {
     char name[TITLE_CHARS];
 
     for (int i = 0; i < n; i++) {
         if (metas[i].dtype == RP_DTYPES && !all) continue;
-        RP_CHECK(m->ctx, metas[i].dtype != RP_DTYPES, RP_ERR_SHAPE, "%s: shape declares no %s %d", title(m->op, name), what, i);
-        RP_CHECK(m->ctx, rp__meta_check(m->ctx, &metas[i]) == RP_OK, RP_ERR_SHAPE, "%s: %s %d is %s, which is no shape",
-                 title(m->op, name), what, i, rp_meta_str(&metas[i]));
+        RP_CHECK(m->ctx, metas[i].dtype != RP_DTYPES, RP_ERR_SHAPE, "%s: shape declares no %s %d", title(m->op, name), kind, i);
+        RP_CHECK(m->ctx, rp__meta_check(m->ctx, &metas[i]) == RP_OK, RP_ERR_SHAPE, "%s: %s %d is %s, which is not a valid shape",
+                 title(m->op, name), kind, i, rp_meta_str(&metas[i]));
     }
     return RP_OK;
 }
@@ -41,7 +41,7 @@ static rp_status check_scratch(const rp_op_meta *m, const char *pass, int64_t by
 {
     char name[TITLE_CHARS];
 
-    RP_CHECK(m->ctx, bytes >= 0, RP_ERR_SHAPE, "%s: %s needs %" PRId64 " bytes of scratch, which is no size",
+    RP_CHECK(m->ctx, bytes >= 0, RP_ERR_SHAPE, "%s: %s needs %" PRId64 " bytes of scratch, which is not a valid size",
              title(m->op, name), pass, bytes);
     return RP_OK;
 }
@@ -51,12 +51,12 @@ rp_status rp__op_check_declared(const rp_op_meta *m, int n_in)
     const rp_op *op = m->op;
     char name[TITLE_CHARS];
 
-    RP_CHECK(m->ctx, m->n_in == n_in, RP_ERR_SHAPE, "%s: shape makes %d inputs of %d", title(op, name), m->n_in, n_in);
+    RP_CHECK(m->ctx, m->n_in == n_in, RP_ERR_SHAPE, "%s: shape sets n_in to %d, but the call has %d", title(op, name), m->n_in, n_in);
     RP_CHECK(m->ctx, m->n_out >= 1 && m->n_out <= op->n_out, RP_ERR_SHAPE, "%s: shape declares %d outputs, the op has 1 to %d",
              title(op, name), m->n_out, op->n_out);
     RP_CHECK(m->ctx, m->n_slot >= 0 && m->n_slot <= op->n_slot, RP_ERR_SHAPE, "%s: shape declares %d slots, the op has at most %d",
              title(op, name), m->n_slot, op->n_slot);
-    RP_CHECK(m->ctx, !(m->needs & ~op->needs), RP_ERR_SHAPE, "%s: shape adds to what backward reads (bits 0x%" PRIx32 ")",
+    RP_CHECK(m->ctx, !(m->needs & ~op->needs), RP_ERR_SHAPE, "%s: shape adds bits to needs (0x%" PRIx32 ")",
              title(op, name), m->needs & ~op->needs);
     RP_TRY(check_metas(m, "output", m->out, m->n_out, true));
     RP_TRY(check_metas(m, "slot", m->slot, m->n_slot, m->want_grad));
@@ -64,7 +64,7 @@ rp_status rp__op_check_declared(const rp_op_meta *m, int n_in)
     return check_scratch(m, "backward", m->scratch_backward_bytes);
 }
 
-/* ---- the context's own ---- */
+/* ---- the context's registered ops ---- */
 
 static void close_part(rp_ctx *ctx)
 {
@@ -88,15 +88,15 @@ const rp_op *rp__op_find_in(const rp_ctx *ctx, const char *name)
 
 static uint32_t first_bits(int n) { return RP_IN(n) - 1; }
 
-static rp_status check_count(rp_ctx *ctx, const rp_op *op, const char *what, int n, int low, int high)
+static rp_status check_count(rp_ctx *ctx, const rp_op *op, const char *kind, int n, int low, int high)
 {
-    RP_CHECK(ctx, n >= low && n <= high, RP_ERR_ARG, "own op '%s': %d %s, expected %d to %d", op->name, n, what, low, high);
+    RP_CHECK(ctx, n >= low && n <= high, RP_ERR_ARG, "own op '%s': %d %s, expected %d to %d", op->name, n, kind, low, high);
     return RP_OK;
 }
 
 static rp_status check_bits(rp_ctx *ctx, const rp_op *op, const char *field, uint32_t bits, uint32_t known)
 {
-    RP_CHECK(ctx, !(bits & ~known), RP_ERR_ARG, "own op '%s': %s names what the op does not have (bits 0x%" PRIx32 ")", op->name, field,
+    RP_CHECK(ctx, !(bits & ~known), RP_ERR_ARG, "own op '%s': %s refers to tensors that the op does not have (bits 0x%" PRIx32 ")", op->name, field,
              bits & ~known);
     return RP_OK;
 }
@@ -139,14 +139,14 @@ static rp_status add_op(rp_ctx *ctx, const rp_op *op)
     return RP_OK;
 }
 
-/* The context has a copy, of the size that an op has here. */
+/* The context keeps a copy with this library's size of rp_op. */
 rp_status rp_op_register_sized(size_t size, rp_ctx *ctx, const rp_op *op)
 {
     RP_GIVEN(ctx, ctx);
     rp_op own;
 
     RP_TAKE(ctx, own, op, size);
-    RP_CHECK(ctx, op, RP_ERR_ARG, "own op: there is none");
+    RP_CHECK(ctx, op, RP_ERR_ARG, "own op: the op is NULL");
     rp_op *copy = rp__host_alloc(ctx, sizeof *copy);
     if (!copy) return RP_ERR_MEMORY;
     *copy            = own;

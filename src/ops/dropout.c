@@ -1,9 +1,9 @@
-/* ops/dropout.c -- in training, zero with probability p and the rest times 1/(1-p); else a copy.
+/* ops/dropout.c -- in train mode, sets elements to zero with probability p and multiplies the others by 1/(1-p); otherwise copies.
  *
  *   in     x [batch, ...]     any floating dtype; dimension 0 is the sample
  *   out    y [batch, ...]
- *   needs  nothing: the mask is a function of (key, step, sample, element within the sample) and is drawn again in backward, so a
- *          replay, another split of the batch or another rank draw the same one (base/philox.h)
+ *   needs  nothing: the mask is a function of (key, step, sample, element within the sample). Backward draws it again. So a
+ *          replay, a different split of the batch and another rank draw the same mask (base/philox.h)
  */
 #include "ops/common.h"
 
@@ -21,7 +21,7 @@ static rp_status dropout_shape(rp_op_meta *m)
 
     RP_TRY(rp__unary_shape(m));
     RP_CHECK(m->ctx, a->p >= 0 && a->p <= 1, RP_ERR_ARG, "dropout: p is %g, expected 0 to 1", (double)a->p);
-    RP_CHECK(m->ctx, sample_elems(m) <= INT64_C(1) << 34, RP_ERR_SHAPE, "dropout: a sample of %s is more than a stream has",
+    RP_CHECK(m->ctx, sample_elems(m) <= INT64_C(1) << 34, RP_ERR_SHAPE, "dropout: a sample of %s has more elements than a random stream",
              rp_meta_str(&m->in[X]));
     return RP_OK;
 }
@@ -31,7 +31,7 @@ static rp_cost dropout_cost(const rp_op_meta *m, rp_pass pass)
     return rp__cost(m, pass, rp_meta_elems(&m->in[X]) * (m->train ? 30 : 1));
 }
 
-/* What x or dy of this element is multiplied by. */
+/* The factor for x and dy of this element. */
 static double factor(const rp_op_call *c, const rp_stream *stream, int64_t sample, int64_t element)
 {
     float p = c->meta->train ? ((const rp_attr_dropout *)c->attr)->p : 0;

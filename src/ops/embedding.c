@@ -1,16 +1,16 @@
 /* ops/embedding.c -- y[i] = table[ids[i]].
  *
- *   in     table [V, n]   ids [...] int32, each in [0, V): checked before anything is read
+ *   in     table [V, n]   ids [...] int32, each in [0, V): checked before the table is read
  *   out    y [..., n]     dtype of the table
- *   needs  ids. Rows of dy that fall on one row of the table are summed in fp32 in order of position and rounded once: positions
- *          are first sorted by id (a counting sort), so no two threads meet and the order never changes
+ *   needs  ids. Rows of dy that belong to one row of the table are summed in fp32 in order of position and rounded once. Positions
+ *          are first sorted by id (a counting sort), so no two threads write the same row and the order never changes
  */
 #include "ops/common.h"
 
 enum { TABLE, IDS };
 enum { Y };
 
-/* Scratch of backward: where each id's run starts [V + 1], the positions sorted [count], the reference's row of sums [n]. */
+/* Scratch of backward: the start of each id's run [V + 1], the sorted positions [count], the reference's row of sums [n]. */
 typedef struct { int64_t first, order, sums, total; } layout;
 
 static layout backward_layout(const rp_op_meta *m)
@@ -43,7 +43,7 @@ static rp_status embedding_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-/* A gradient that is assigned is written whole, rows that no id names too; the ids are gone through three times to sort them. */
+/* An assigned gradient is written whole, including rows of unused ids. Sorting reads the ids three times. */
 static rp_cost embedding_cost(const rp_op_meta *m, rp_pass pass)
 {
     int64_t y = rp_meta_bytes(&m->out[Y]), ids = rp_meta_bytes(&m->in[IDS]);
@@ -83,8 +83,8 @@ static void embedding_forward(const rp_op_call *c)
     }
 }
 
-/* first[v] .. first[v + 1] is where the positions of id v stand in `order`. Placing moves each start to its end, which is the
- * next one's start: shifting by one restores them. */
+/* The positions of id v are order[first[v]] .. order[first[v + 1] - 1]. Placing moves each start to its end, which is the
+ * next id's start; shifting by one restores the starts. */
 static void sort_positions(const rp_op_call *c, int32_t *first, int32_t *order)
 {
     int64_t vocab = c->meta->in[TABLE].dim[0], count = rp_meta_elems(&c->meta->in[IDS]);

@@ -1,17 +1,17 @@
-/* ops/expert_load.c -- how a batch lies on the experts: what share of the tokens chose each, and what a router gives it on average
- * (Fedus et al., Switch Transformers, 2021, equations 5 and 6, with k choices a token).
+/* ops/expert_load.c -- the load of each expert in a batch: the share of tokens that chose it, and the router's mean probability for it. Fedus et al.,
+ * Switch Transformers, 2021, equations 5 and 6, with k choices per token.
  *
  *   in     logits [..., n] floating   choices [..., k] int32, each in [0, n): checked   doc_start [...] int32, optional: only tokens
- *          whose document begins the row count, which leaves out the padding behind it
- *   out    loads [2, n]               choices of an expert over tokens; the mean of softmax(logits); fp32 (fp64 beside fp64); 0 without tokens
- *   needs  logits, doc_start: the number of choices has no slope
- *   order  probabilities in blocks of rows, a block in order, then block after block
+ *          of the document that begins the row count, which excludes the padding after it
+ *   out    loads [2, n]               choices of an expert / tokens; mean of softmax(logits); fp32 (fp64 beside fp64); 0 without tokens
+ *   needs  logits, doc_start; the number of choices has no gradient
+ *   order  probabilities are summed in blocks of rows: in order within a block, then block after block
  */
 #include "ops/experts.h"
 
 enum { LOGITS, CHOICES, DOC_START };
 enum { LOADS };
-enum { CHOSEN, GIVEN };         /* rows of loads */
+enum { CHOSEN, GIVEN };         /* rows of loads: share of choices, mean probability */
 
 enum { ROWS_OF_BLOCK = 64 };
 
@@ -19,7 +19,7 @@ static int64_t experts_of(const rp_op_meta *m) { return rp_meta_dim(&m->in[LOGIT
 static int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[LOGITS]); }
 static int64_t blocks_of(const rp_op_meta *m) { return (rows_of(m) + ROWS_OF_BLOCK - 1) / ROWS_OF_BLOCK; }
 
-/* Of the kernels' forward: how often each expert was chosen, then the sums of blocks. */
+/* Scratch of the kernels' forward: the number of choices of each expert, then the sums of blocks. */
 typedef struct { int64_t chosen, blocks, total; } layout;
 
 static layout fast_layout(const rp_op_meta *m)
@@ -65,7 +65,7 @@ static int64_t tokens_of(const rp_op_call *c)
     return n;
 }
 
-/* Of each token; 0 where there are none. */
+/* 1 / number of counted tokens; 0 if there are none. */
 static double share_of(const rp_op_call *c)
 {
     int64_t tokens = tokens_of(c);
@@ -105,7 +105,7 @@ static void put_given(const rp_op_call *c, double share)
     float *block        = (float *)(void *)((uint8_t *)c->scratch + fast_layout(c->meta).blocks);
 
     if (!k->softmax_sums) {
-        sum_given(c, x, x + n);         /* what was chosen has been written by now */
+        sum_given(c, x, x + n);         /* `chosen`, in the same scratch, is no longer needed */
         for (int64_t i = 0; i < n; i++) rp_elem_put(c->out[LOADS], GIVEN * n + i, share * x[n + i]);
         return;
     }
@@ -135,7 +135,7 @@ static void expert_load_forward(const rp_op_call *c)
     put_given(c, share);
 }
 
-/* With p the softmax of a token's logits and g the gradient of what is given on average: dx = p * (g - sum of g * p) / tokens. */
+/* With p the softmax of a token's logits and g the gradient of the mean probabilities: dx = p * (g - sum of g * p) / tokens. */
 static void slope_of_row(const rp_op_call *c, int64_t row, const double *g, double share, double *x)
 {
     int64_t n  = experts_of(c->meta);

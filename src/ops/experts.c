@@ -1,4 +1,4 @@
-/* ops/experts.c -- rows in the order of experts: ops/experts.h. */
+/* ops/experts.c -- rows sorted by expert: ops/experts.h. */
 #include "ops/experts.h"
 
 rp_status rp__check_routes(const rp_op_meta *m, int choices, int64_t tokens, int64_t experts)
@@ -9,7 +9,7 @@ rp_status rp__check_routes(const rp_op_meta *m, int choices, int64_t tokens, int
     RP_TRY(rp__check_int32(m, choices, "choices"));
     RP_CHECK(m->ctx, experts >= 1 && experts < INT32_MAX, RP_ERR_SHAPE, "%s: %" PRId64 " experts, expected 1 to %d", m->op->name, experts,
              INT32_MAX - 1);
-    RP_CHECK(m->ctx, slots <= INT32_MAX && (tokens ? slots % tokens == 0 : slots == 0), RP_ERR_SHAPE, "%s: choices are %s, expected as many for each "
+    RP_CHECK(m->ctx, slots <= INT32_MAX && (tokens ? slots % tokens == 0 : slots == 0), RP_ERR_SHAPE, "%s: choices are %s, expected the same number for each "
              "of %" PRId64 " rows", m->op->name, rp_meta_str(c), tokens);
     return RP_OK;
 }

@@ -1,4 +1,4 @@
-/* ops/gelu.c -- y = x Phi(x) (Hendrycks and Gimpel 2016), with the normal distribution function itself (erf) or its tanh
+/* ops/gelu.c -- y = x Phi(x) (Hendrycks and Gimpel 2016), with the exact normal distribution function (erf) or its tanh
  * approximation (x + 0.044715 x^3).
  *
  *   in     x [...]     any floating dtype

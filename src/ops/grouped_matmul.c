@@ -1,12 +1,12 @@
-/* ops/grouped_matmul.c -- one product an expert: y = x w[e]', for the rows of each expert e.
+/* ops/grouped_matmul.c -- one product per expert: y = x w[e]', for the rows of each expert e.
  *
  *   in     x [R, k], rows by expert (ops/experts.h)   w [experts, n, k]   choices, R of them: int32, each in [0, experts): checked
  *   out    y [R, n]
- *   needs  x for the gradient of w, w for that of x; choices, which say how many rows each expert has
- *   kernel kernels/gemm.h, expert after expert, in scratch that is enough however the rows are spread: memory follows from shapes. An
- *          element's bits depend on its own row and expert alone, in dw on the expert's rows
+ *   needs  x for the gradient of w, w for that of x; choices, which give the number of rows of each expert
+ *   kernel kernels/gemm.h, expert after expert, in scratch that suffices for every distribution of rows, so memory follows from shapes.
+ *          The bits of an element depend only on its own row and expert; in dw, only on the expert's rows
  *
- * An expert without rows has a gradient of zero, which is written where gradients are assigned.
+ * The gradient of an expert without rows is zero; it is written if gradients are assigned.
  */
 #include "ops/experts.h"
 
@@ -50,7 +50,7 @@ static rp_status backward_scratch(rp_op_meta *m, rp_gemm product)
     return RP_OK;
 }
 
-/* The gradient's dtype and whether it adds are not known to shape: the scratch is the largest of the cases. */
+/* shape does not know the gradient's dtype and whether it adds, so scratch is the largest of all cases. */
 static rp_status fast_scratch(rp_op_meta *m)
 {
     rp_gemm forward = product_forward(m, rows_of(m));
@@ -89,7 +89,7 @@ static rp_status grouped_matmul_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-/* Every weight counts as read once: with few rows some are not, with many all are. */
+/* Every weight counts as read once, although experts without rows are not read. */
 static rp_cost grouped_matmul_cost(const rp_op_meta *m, rp_pass pass)
 {
     return rp__product_cost(m, pass, X, W, 2 * rp_meta_elems(&m->in[X]) * width(m));
@@ -138,7 +138,7 @@ static void grouped_matmul_reference_backward(const rp_op_call *c, const int32_t
     }
 }
 
-/* ---- by products ---- */
+/* ---- with kernels ---- */
 
 static rp_status forward_of(const rp_op_call *c, int64_t expert, int64_t from, int64_t rows, void *scratch)
 {
@@ -178,7 +178,7 @@ static void fast_backward(const rp_op_call *c, const int32_t *first, void *scrat
     rp__op_failed(c, status);
 }
 
-/* ---- both ---- */
+/* ---- forward and backward ---- */
 
 static void *after_first(const rp_op_call *c) { return (uint8_t *)c->scratch + first_bytes(c->meta); }
 

@@ -3,7 +3,7 @@
  *   in     x [..., n]   w [n]   b [n]     one floating dtype
  *   out    y [..., n]
  *   slots  mean [rows], rstd [rows]       fp32
- *   order  a row is summed the same way in every call, so a replayed forward is bitwise equal
+ *   order  every call sums a row in the same order, so a replayed forward is bitwise equal
  */
 #include "ops/common.h"
 

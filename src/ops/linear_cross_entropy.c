@@ -1,9 +1,9 @@
 /* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T + bias)[label], by blocks of classes. With the
  * attribute softcap, logits are softcap * tanh(z / softcap) of these z.
  *
- *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index lose nothing
+ *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index do not count
  *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V
- *          bias [V], optional, dtype of w; whole, sliced w or not: one class is one number
+ *          bias [V], optional, dtype of w; always whole, because it has one number per class
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
  *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
  *          logits [V, rows]          only if `keeps_logits`: block after block, each [rows][its classes]; the products, before any cap
@@ -11,17 +11,16 @@
  *
  *              classes ->   0 … q  | q … 2q | …        forward: the block's logits, folded into each row's maximum and sum
  *            +------+  w:  +-------+--------+---
- *     rows   |  x   |      | logits|        |          backward: the same logits, kept or made again, to their gradient in scratch,
+ *     rows   |  x   |      | logits|        |          backward: the same logits, kept or recomputed, become their gradient in scratch,
  *            +------+      +-------+--------+---                 then  dx += dlogits w_block   dw_block (+)= dlogits^T x
  *
- * Logits are not kept unless asked for. Multiplying once more costs a third of what the head's products cost, and less than it takes to keep a gradient of
- * w in fp32 and pass
- * over it once for every chunk of rows: a block of classes is done with when it is left, and its logits stay in cache (Wijmans et al.,
- * Cut Your Losses in Large-Vocabulary Language Models, 2024, have the same order). The width of blocks follows from rows and dtype (or
- * the attribute, which is recipe): it fixes how the sums of dx are cut, so nothing that memory decides may change it.
+ * By default logits are not kept. Recomputing them adds a third to the cost of the head's products. The alternative, chunks of rows, would keep a
+ * gradient of w in fp32 and pass over it once per chunk, which costs more. Here each block of classes is finished before the next one starts, and its
+ * logits stay in cache (Wijmans et al., Cut Your Losses in Large-Vocabulary Language Models, 2024, use the same order). The width of blocks follows
+ * from rows and dtype, or from the attribute, which is part of the recipe. It fixes the order of the sums of dx, so no memory decision may change it.
  *
- * Where ranks share w, a block of it comes while the one before is multiplied, and the gradient of a block goes to those whose slices it lies
- * in while the next one is made: neither the head nor its gradient is ever whole at a rank. The bits are those of a w that was gathered.
+ * If ranks share w, a block of it is fetched while the block before it is multiplied. The gradient of a block is sent to the ranks whose slices it
+ * lies in while the next one is computed. So no rank ever holds the whole head or its whole gradient. The bits are those of a gathered w.
  */
 #include "ops/linear_cross_entropy.h"
 
@@ -30,11 +29,11 @@
 
 enum { LOGITS_BYTES = 4 << 20, FEWEST_CLASSES = 256 };
 
-/* The reference makes each row's again. */
+/* The reference always recomputes each row's logits. */
 static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && m->want_grad && rp__op_fast(m); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Classes of a block: the largest power of two whose logits fit LOGITS_BYTES, FEWEST_CLASSES at least. */
+/* Classes per block: the largest power of two whose logits fit LOGITS_BYTES, but at least FEWEST_CLASSES. */
 int64_t rp__head_block(int64_t rows, int64_t classes, int64_t bytes, int64_t chunks)
 {
     int64_t q = FEWEST_CLASSES;
@@ -72,11 +71,11 @@ static rp_gemm product_dw(const rp_op_meta *m, int64_t classes, rp_dtype grad, b
 
 typedef struct { int64_t logits, rows[3], dx, window[2], gradient[2], received, products, total; } layout;
 
-/* Gradients of w are bf16 or fp32, whatever w is. */
+/* Gradients of w are bf16 or fp32, for any dtype of w. */
 enum { WIDEST = 4 };
 
-/* forward: logits of a block unless they are kept, then three floats a row; backward: their gradient, and dx where it is not summed in
- * fp32 already. Of a sliced w two blocks, and in backward two of its gradient with what comes of one from the other ranks. */
+/* forward: logits of a block unless they are kept, then three floats per row. backward: the logits' gradient, and dx unless it is summed in
+ * fp32 already. For a sliced w: two blocks, and in backward two of its gradient and the data received for one. */
 static layout lay_out(const rp_op_meta *m, bool backward)
 {
     layout l = { 0 };
@@ -101,7 +100,7 @@ static rp_status take_product(const rp_op_meta *m, rp_gemm product, int64_t *mos
     return RP_OK;
 }
 
-/* Of a block of this many classes, in every way that gradients may be wanted: shape does not know their dtype. */
+/* For blocks of this many classes: the largest scratch of all cases, because shape does not know the dtype of gradients. */
 static rp_status backward_products(const rp_op_meta *m, int64_t classes, int64_t *most)
 {
     if (!keeps_logits(m)) RP_TRY(take_product(m, product_logits(m, classes), most));
@@ -214,7 +213,7 @@ static rp_streamed open_weights(const rp_op_call *c, uint8_t *scratch, const lay
 
 /* ---- kernels, a block of classes at a time ---- */
 
-/* Of the block from class v on: where they are kept, else NULL. */
+/* The kept logits of the block that begins at class v; NULL: not kept. */
 static void *kept_logits(const rp_op_call *c, int64_t v)
 {
     return c->meta->n_slot > LOGITS ? rp__data_at(c->slot[LOGITS], v * rows_of(c->meta)) : NULL;
@@ -275,10 +274,10 @@ static void linear_cross_entropy_forward(const rp_op_call *c)
     else rp_elem_put(c->out[LOSS], 0, (double)a->weight * sum);
 }
 
-/* dx of all blocks is summed in fp32: in the gradient itself where that is fp32. */
+/* dx is summed over all blocks in fp32, in the gradient itself if that is fp32. */
 typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; rp_streamed w; } backward_run;
 
-/* The block's logits: kept, or made again where their gradient will stand. */
+/* The block's logits: kept, or recomputed into the memory of their gradient. */
 static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
 {
     rp_gemm recompute = product_logits(c->meta, classes);
@@ -289,7 +288,7 @@ static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_
     return rp__gemm(c->ctx, &recompute, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
 }
 
-/* Of the block's classes: rows in order. */
+/* The gradient of the bias for the block's classes; rows are summed in order. */
 static void add_dbias(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes)
 {
     const rp_op_meta *m = c->meta;
@@ -351,7 +350,7 @@ static void linear_cross_entropy_backward(const rp_op_call *c)
 }
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
-/* In bf16 the logits and their gradient are rounded on the way. */
+/* In bf16 the logits and their gradient are rounded. */
 #define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0, 0, 0 }, .roundings = 2
 #define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1, 0, 0 }, .roundings = 2
 #define CAPPED(rows, ignore, chunk, keeps, cap) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, keeps, 0, cap }, .roundings = 2

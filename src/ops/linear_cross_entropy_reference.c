@@ -1,11 +1,11 @@
-/* ops/linear_cross_entropy_reference.c -- the loss a row at a time, its gradients a class at a time, in double: obviously right, and slow. */
+/* ops/linear_cross_entropy_reference.c -- the reference: the loss one row at a time, its gradients one class at a time, in double. */
 #include "ops/linear_cross_entropy.h"
 
 #include "ops/collective.h"
 
 /* ---- scratch ---- */
 
-/* All of a sliced w is gathered, behind the rest of the scratch; in backward its gradient and what its sum takes, too. */
+/* A sliced w is gathered whole, after the rest of the scratch; in backward its gradient and the scratch of the sum follow, too. */
 typedef struct { int64_t whole, gradient, reduce, total; } reference_layout;
 
 static reference_layout lay_out_whole(const rp_op_meta *m, bool backward)
@@ -31,7 +31,7 @@ int64_t rp__reference_loss_scratch(const rp_op_meta *m, bool backward)
     return reference_bytes(m, backward) + (is_sliced(m) ? lay_out_whole(m, backward).total : 0);
 }
 
-/* ---- a row at a time ---- */
+/* ---- one row at a time ---- */
 
 static double capped(const rp_op_call *c, double z)
 {
@@ -42,7 +42,7 @@ static double capped(const rp_op_call *c, double z)
 
 static double bias_of(const rp_op_call *c, int64_t v) { return has_bias(c->meta) ? rp_elem_get(c->in[BIAS], v) : 0; }
 
-/* x of a row, and logits of all classes. */
+/* Reads x of a row and computes the logits of all classes. */
 static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *logits)
 {
     int64_t n = width_of(c->meta);
@@ -82,7 +82,7 @@ static double reference_sum(const rp_op_call *c)
     return sum;
 }
 
-/* d of one class: its part of dx of every row, and the row of dw, whole. Returns the sum of d, which is the bias's. */
+/* Computes d of one class: adds its part to dx of every row and sets its row of dw. Returns the sum of d, the gradient of the bias. */
 static double reference_class(const rp_op_call *c, int64_t v, double factor, double *x, double *w, double *dw, double *dx)
 {
     const rp_attr_cross_entropy *a = c->attr;
@@ -120,7 +120,7 @@ static void linear_cross_entropy_reference_backward(const rp_op_call *c, double 
     for (int64_t r = 0; r < rows && c->grad_in[X]; r++) rp_row_grad(c, X, r, dx + r * n);
 }
 
-/* ---- over the whole of a sliced w ---- */
+/* ---- with the whole of a sliced w ---- */
 
 typedef struct { rp_op_call call; rp_storage storage[2]; rp_tensor weight, gradient; } whole_call;
 

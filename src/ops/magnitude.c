@@ -1,10 +1,10 @@
-/* ops/magnitude.c -- y = x * m / n + b, column by column: what a layer gives whose weight's rows have norms n, as if they had norms m (Liu et al.
- * 2024, arXiv 2402.09353, equation 5). The bias has no part in the norm. Where n is 0, x is 0, too, and so is the first term.
+/* ops/magnitude.c -- y = x * m / n + b, per column: rescales the output of a layer whose weight rows have norms n to norms m (Liu et al.
+ * 2024, arXiv 2402.09353, eq. 5). The bias is not scaled. If n is 0, x is 0, too, and the first term is 0.
  *
  *   in     x [..., k]   m [k]   n [k]   b [k], optional     one floating dtype
  *   out    y [..., k]
  *   needs  m and n for the gradient of x, x and n for that of m; n is a constant
- *   order  a column is summed over the rows as they come, so a replayed forward is bitwise equal
+ *   order  a column is summed over the rows in order, so a replayed forward is bitwise equal
  */
 #include "ops/common.h"
 
@@ -57,7 +57,7 @@ static void magnitude_reference_backward(const rp_op_call *c)
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
     double *dm = c->scratch, *db = dm + n;
 
-    memset(dm, 0, (size_t)(2 * n) * sizeof *dm);         /* summed whole, rounded once */
+    memset(dm, 0, (size_t)(2 * n) * sizeof *dm);         /* summed completely, rounded once */
     for (int64_t e = 0; e < rows * n; e++) {
         double g = rp_elem_get(c->grad_out[Y], e);
         if (c->grad_in[X]) rp__elem_grad(c, X, e, g * over(rp_elem_get(c->in[M], e % n), rp_elem_get(c->in[N], e % n)));

@@ -3,7 +3,7 @@
  *   in     x [..., k]   w [n, k] (transpose_w) or [k, n]   b [n], optional     one floating dtype
  *   out    y [..., n]
  *   needs  x for the gradient of w, w for that of x; the bias gradient is a sum over rows of dy
- *   kernel kernels/gemm.h where it is fast; the reference below sums in double
+ *   kernel kernels/gemm.h if rp__op_fast; the reference below sums in double
  */
 #include "ops/common.h"
 
@@ -49,7 +49,7 @@ static rp_status backward_scratch(rp_op_meta *m, rp_gemm product)
     return RP_OK;
 }
 
-/* The gradient's dtype and whether it adds are not known to shape: the scratch is the largest of the cases. */
+/* shape does not know the gradient's dtype and whether it adds, so scratch is the largest of all cases. */
 static rp_status fast_scratch(rp_op_meta *m)
 {
     rp_gemm forward = product_forward(m);

@@ -1,9 +1,9 @@
-/* ops/max.c -- y = the largest of x over one dimension, which y does not have. The first of equals wins, and alone gets the
- * gradient; a NaN beats numbers.
+/* ops/max.c -- y = the largest of x over one dimension, which y lacks. Among equal elements the first one is chosen and gets the whole
+ * gradient. A NaN counts as larger than every number.
  *
  *   in     x [...]         any floating dtype; the dimension is not empty
  *   out    y               x without dimension attr dim
- *   slot   argmax int32    one index for each element of y; all that backward reads
+ *   slot   argmax int32    one index per element of y; backward reads nothing else
  */
 #include "ops/reduce.h"
 

@@ -1,4 +1,4 @@
-/* ops/mean.c -- y = the mean of x over one dimension, which y does not have. Summed in fp32 (fp64 in fp64), rounded once.
+/* ops/mean.c -- y = the mean of x over one dimension, which y lacks. Summed in fp32 (fp64 in fp64), rounded once.
  *
  *   in     x [...]     any floating dtype; the dimension is not empty
  *   out    y           x without dimension attr dim

@@ -1,4 +1,4 @@
-/* ops/mul.c -- y = a * b, one shape.
+/* ops/mul.c -- y = a * b, of one shape.
  *
  *   in     a [...]   b [...]     one floating dtype
  *   out    y [...]

@@ -1,4 +1,4 @@
-/* ops/op_internal.h -- what every op file includes. */
+/* ops/op_internal.h -- includes and helpers for every op file. */
 #ifndef RP_OP_INTERNAL_H
 #define RP_OP_INTERNAL_H
 
@@ -12,20 +12,20 @@
 #include "reprise/op.h"
 #include "tensor/tensor.h"
 
-/* May this call use the kernels that take dense buffers? The same answer in shape, forward and backward, so that scratch is sized
- * for what will run. An op whose kernels take strides asks m->fast alone. */
+/* May this call use the kernels that take dense buffers? The answer is the same in shape, forward and backward, so that scratch has the size
+ * for the code that will run. An op whose kernels take strides checks only m->fast. */
 bool rp__op_fast(const rp_op_meta *m);
 
-/* The table for this call: the device's when rp__op_fast, else the empty one. */
+/* The table of kernels for this call: the device's if rp__op_fast, else the empty one. */
 const rp_kernels *rp__op_kernels(const rp_op_call *c);
 
-/* What the kernels of this call are given last. */
+/* The last argument of this call's kernels. */
 static inline const rp_on *rp__on(const rp_op_meta *m) { return &m->ctx->on; }
 
-/* A backend failed inside forward or backward: remembered in the context, returned by the call that ran the op. */
+/* Records an error of a backend inside forward or backward in the context; the call that runs the op returns it. */
 void rp__op_failed(const rp_op_call *c, rp_status status);
 
-/* For shape: backward reads what `reads` lists only for the gradients of these inputs. */
+/* For shape: states that backward reads the tensors in `reads` only for the gradients of the inputs in `grads`. */
 static inline void rp__read_for(rp_op_meta *m, uint32_t reads, uint32_t grads)
 {
     for (int i = 0; i < m->n_in; i++)
@@ -33,7 +33,7 @@ static inline void rp__read_for(rp_op_meta *m, uint32_t reads, uint32_t grads)
     m->needs &= ~reads;
 }
 
-/* Scratch is handed out from the front; shape sums the same sizes with rp__scratch_add. */
+/* Scratch is assigned from its start; shape adds up the same sizes with rp__scratch_add. Returns the offset. */
 static inline int64_t rp__scratch_add(int64_t *total, int64_t bytes)
 {
     int64_t at = *total;

@@ -1,4 +1,4 @@
-/* ops/prefetch.c -- gathers asked for ahead of their calls: see ahead.h. */
+/* ops/prefetch.c -- gathers that start before their calls (see prefetch.h). */
 #include "ops/prefetch.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ enum { NONE = -1 };
 
 typedef struct {
     rp_gathering ask;
-    const void *to;                     /* where it came */
-    int maker;                          /* the gather of this sequence that brings what it sends; NONE: that is there anyway */
+    const void *to;                     /* where the result went */
+    int maker;                          /* index of the earlier gather in this sequence that makes the data it sends; NONE: that data exists anyway */
 } gather;
 
 typedef struct { gather *at; int n, room; } sequence;
@@ -19,21 +19,21 @@ typedef struct { gather *at; int n, room; } sequence;
 struct rp_prefetch {
     rp_ctx *ctx;
     rp_tensor *buffer;
-    sequence known, seen;               /* of the last pass · of this one, so far */
-    int64_t *offset;                    /* of each of `known` that has been asked for and not taken … */
+    sequence known, seen;               /* gathers of the last pass; of this pass so far */
+    int64_t *offset;                    /* for each started and not yet used gather of `known`: its offset in the buffer … */
     rp_comm_request *request;           /* … and its `pieces` requests */
     int pieces;
-    int next, first_out;                /* of `known`: the next to be asked for · the next to be taken */
-    int64_t head, tail;                 /* bytes [tail, head) are in use; head < tail: all but [head, tail) */
-    bool lost;                          /* this pass goes another way */
+    int next, first_out;                /* indices in `known`: the next one to start; the next one to use */
+    int64_t head, tail;                 /* bytes [tail, head) are in use; if head < tail, all but [head, tail) */
+    bool lost;                          /* this pass differs from `known` */
 };
 
-/* ---- a gather ---- */
+/* ---- one gather ---- */
 
-/* A part lies in as many pieces of the whole as there are ranks far; all else is sent at once. */
+/* A part consists of as many pieces of the whole as the outer group has ranks, one collective each. Other gathers use one. */
 static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->outer) : 1; }
 
-/* Where each rank's elements come to. */
+/* The place of each rank's elements in the result. */
 static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_comm_part *part)
 {
     int all = rp__comm_ranks(rp__group(ctx)), inner = rp__comm_ranks(rp__groups(ctx)->inner);
@@ -44,7 +44,8 @@ static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_co
     }
 }
 
-/* request[]: of each piece. Those begun before one that cannot be are waited for by nobody: the ranks are out of step then. */
+/* Starts all pieces; request[] has one entry per piece. If one fails, requests started before it are not waited for, because the ranks are then out
+ * of step. */
 static rp_status start(rp_ctx *ctx, const rp_gathering *ask, void *to, rp_comm_request *request)
 {
     rp_comm_part *part = rp__comm_list(rp__gather_group(ctx, ask->from), RP_LIST_WHAT);
@@ -58,12 +59,12 @@ static rp_status start(rp_ctx *ctx, const rp_gathering *ask, void *to, rp_comm_r
     return RP_OK;
 }
 
-static rp_status wait_for(rp_ctx *ctx, const rp_gathering *ask, rp_comm_request *request, const char *what)
+static rp_status wait_for(rp_ctx *ctx, const rp_gathering *ask, rp_comm_request *request, const char *operation)
 {
     rp_status first = RP_OK;
 
     for (int i = 0; i < pieces_of(ctx, ask->from); i++) {
-        rp_status status = request[i].id ? rp__comm_wait(ctx, rp__gather_group(ctx, ask->from), &request[i], what) : RP_OK;
+        rp_status status = request[i].id ? rp__comm_wait(ctx, rp__gather_group(ctx, ask->from), &request[i], operation) : RP_OK;
         if (first == RP_OK) first = status;
     }
     return first;
@@ -85,7 +86,7 @@ static int64_t prefetch_bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
 
 static bool is_empty(const rp_prefetch *a) { return a->first_out == a->next; }
 
-/* Room behind the newest, else at the beginning; false: there is none now. */
+/* Takes bytes after the newest entry, else at the start of the buffer; false: no room now. */
 static bool find_room(rp_prefetch *a, int64_t bytes, int64_t *offset)
 {
     int64_t size = rp_meta_bytes(&a->buffer->m);
@@ -100,7 +101,7 @@ static bool find_room(rp_prefetch *a, int64_t bytes, int64_t *offset)
     return true;
 }
 
-/* The oldest goes. */
+/* Frees the oldest entry. */
 static void give_room(rp_prefetch *a)
 {
     a->first_out++;
@@ -111,7 +112,7 @@ static void *place(const rp_prefetch *a, int64_t offset) { return (uint8_t *)rp_
 
 static rp_comm_request *requests(const rp_prefetch *a, int i) { return &a->request[(int64_t)i * a->pieces]; }
 
-/* A part can be sent when it has come. */
+/* A part can be sent once the gather that makes it has been used. */
 static bool is_ready(const rp_prefetch *a, const gather *g) { return g->maker == NONE || g->maker < a->first_out; }
 
 static rp_status prefetch_ask(rp_prefetch *a)
@@ -127,13 +128,13 @@ static rp_status prefetch_ask(rp_prefetch *a)
     return RP_OK;
 }
 
-/* What is under way comes, and is for nobody. */
+/* Waits for everything in flight and discards it. */
 static rp_status drain(rp_prefetch *a)
 {
     rp_status first = RP_OK;
 
     for (; !is_empty(a); a->first_out++) {
-        rp_status status = wait_for(a->ctx, &a->known.at[a->first_out].ask, requests(a, a->first_out), "a gather that was asked for ahead");
+        rp_status status = wait_for(a->ctx, &a->known.at[a->first_out].ask, requests(a, a->first_out), "a prefetched gather");
         if (first == RP_OK) first = status;
     }
     a->head = a->tail = 0;
@@ -164,7 +165,7 @@ static rp_status prefetch_note(rp_prefetch *a, const gather *g)
     return RP_OK;
 }
 
-/* The newest that came to where this one is sent from. Where none did, it is itself, and not sent before its turn. */
+/* The latest gather whose result is the data that gather i sends. If none is found, i itself, so that it does not start before its call. */
 static int maker_of(const sequence *s, int i)
 {
     if (s->at[i].ask.from != RP_FROM_NEAR) return NONE;
@@ -190,7 +191,7 @@ static rp_status make_lists(rp_prefetch *a, int n)
     return RP_OK;
 }
 
-/* A pass that was the beginning of the remembered one, as a score is, changes nothing. */
+/* If the pass was a beginning of the remembered one, as a score is, the remembered one stays. */
 static rp_status remember(rp_prefetch *a)
 {
     sequence before = a->known;
@@ -217,47 +218,47 @@ rp_status rp__prefetch_pass(rp_ctx *ctx)
     return prefetch_ask(a);
 }
 
-/* ---- what a call asks for ---- */
+/* ---- the gather of a call ---- */
 
-static rp_status gather_now(rp_ctx *ctx, const rp_gathering *g, void *to, const char *what)
+static rp_status gather_now(rp_ctx *ctx, const rp_gathering *g, void *to, const char *operation)
 {
     rp_comm_request request[RP_MOST_RANKS];
 
     for (int i = 0; i < pieces_of(ctx, g->from); i++) request[i] = (rp_comm_request){ 0 };
     RP_TRY(start(ctx, g, to, request));
-    return wait_for(ctx, g, request, what);
+    return wait_for(ctx, g, request, operation);
 }
 
-/* The one that comes next: from the buffer; or because it does not fit in there, or could not be sent before, by itself. */
-static rp_status prefetch_take(rp_prefetch *a, const rp_gathering *g, void *to, const char *what)
+/* Executes the next gather of `known`: from the buffer, or directly if it does not fit there or could not start earlier. */
+static rp_status prefetch_take(rp_prefetch *a, const rp_gathering *g, void *to, const char *operation)
 {
     if (is_empty(a)) {
         a->first_out = ++a->next;
-        return gather_now(a->ctx, g, to, what);
+        return gather_now(a->ctx, g, to, operation);
     }
-    RP_TRY(wait_for(a->ctx, g, requests(a, a->first_out), what));
+    RP_TRY(wait_for(a->ctx, g, requests(a, a->first_out), operation));
     rp__mem_copy(a->ctx, to, place(a, a->offset[a->first_out]), prefetch_bytes_of(a->ctx, g));
     give_room(a);
     return RP_OK;
 }
 
-rp_status rp__prefetch_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, const char *what)
+rp_status rp__prefetch_gather(rp_ctx *ctx, const rp_gathering *wanted, void *to, const char *operation)
 {
     rp_prefetch *a = rp__ops_ctx(ctx)->prefetch;
     gather g    = { *wanted, to, NONE };
 
-    if (!a) return gather_now(ctx, wanted, to, what);
+    if (!a) return gather_now(ctx, wanted, to, operation);
     RP_TRY(prefetch_note(a, &g));
     if (!a->lost && (a->first_out == a->known.n || !same(&g, &a->known.at[a->first_out]))) {
         a->lost = true;
         RP_TRY(drain(a));
     }
-    if (a->lost) return gather_now(ctx, wanted, to, what);
-    RP_TRY(prefetch_take(a, wanted, to, what));
+    if (a->lost) return gather_now(ctx, wanted, to, operation);
+    RP_TRY(prefetch_take(a, wanted, to, operation));
     return prefetch_ask(a);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 rp_status rp__prefetch_open(rp_ctx *ctx, int64_t bytes)
 {
@@ -267,7 +268,7 @@ rp_status rp__prefetch_open(rp_ctx *ctx, int64_t bytes)
     if (!a) return RP_ERR_MEMORY;
     a->ctx           = ctx;
     a->pieces        = rp__comm_ranks(rp__groups(ctx)->outer);
-    rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "gathers asked for ahead", &a->buffer);
+    rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "the prefetch buffer", &a->buffer);
     if (status == RP_OK) rp__ops_ctx(ctx)->prefetch = a;
     else rp__release(a);
     return status;

@@ -1,4 +1,4 @@
-/* ops/reduce.c -- what sum and mean share: ops/reduce.h. */
+/* ops/reduce.c -- shared code of sum and mean: ops/reduce.h. */
 #include "ops/reduce.h"
 
 rp_status rp__reduce_shape(rp_op_meta *m)

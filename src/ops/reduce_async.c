@@ -1,11 +1,11 @@
-/* ops/reduce_async.c -- sums that are left to come by themselves: see reduce_async.h. */
+/* ops/reduce_async.c -- sums over ranks that overlap with backward (see reduce_async.h). */
 #include "ops/reduce_async.h"
 
 enum { MOST_UNDER_WAY = 256 };
 
 typedef struct {
     rp_reduction sum;
-    rp_tensor *slice;                   /* backward's; not counted, so that nobody takes it for shared */
+    rp_tensor *slice;                   /* owned by backward; not counted, so that it does not appear to be shared */
     bool adds;
     int64_t offset, bytes;              /* in the buffer */
     uint8_t *received;
@@ -14,9 +14,9 @@ typedef struct {
 
 struct rp_reduce_async {
     rp_tensor *buffer;
-    left under_way[MOST_UNDER_WAY];     /* a ring: `n` of them from `first` on */
+    left under_way[MOST_UNDER_WAY];     /* a ring with `n` entries, starting at `first` */
     int first, n;
-    int64_t head;                       /* where the newest ends */
+    int64_t head;                       /* end of the newest entry */
 };
 
 static left *at(rp_reduce_async *b, int i) { return &b->under_way[(b->first + i) % MOST_UNDER_WAY]; }
@@ -30,7 +30,7 @@ int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n
     return rp__align_up(n * bytes) + rp__align_up(rp__comm_ranks(group) * room * bytes) + rp__align_up(rp__between_room(ctx, room, bytes));
 }
 
-/* The oldest comes. */
+/* Finishes the oldest sum. */
 static rp_status reduce_async_finish(rp_reduce_async *b)
 {
     left *l       = at(b, 0);
@@ -45,7 +45,7 @@ static rp_status reduce_async_finish(rp_reduce_async *b)
 
 /* ---- the buffer ---- */
 
-/* Is [offset, offset + bytes) nobody's? */
+/* Is [offset, offset + bytes) unused? */
 static bool is_free(rp_reduce_async *b, int64_t offset, int64_t bytes)
 {
     for (int i = 0; i < b->n; i++) {
@@ -55,7 +55,7 @@ static bool is_free(rp_reduce_async *b, int64_t offset, int64_t bytes)
     return true;
 }
 
-/* Behind the newest, else at the beginning; the oldest come until there is room. */
+/* Takes bytes after the newest entry, else at the start. Finishes the oldest sums until they are free. */
 static rp_status reduce_async_make_room(rp_reduce_async *b, int64_t bytes, int64_t *offset)
 {
     int64_t size = rp_meta_bytes(&b->buffer->m);
@@ -109,16 +109,16 @@ rp_status rp__reduce_async_begin(const rp_reduction *r, const void *whole, int64
     return RP_OK;
 }
 
-/* The requests are waited for, as their memory goes. */
+/* Requests are waited for, because their memory will be freed. */
 void rp__reduce_async_drop(rp_ctx *ctx)
 {
     rp_reduce_async *b = rp__ops_ctx(ctx)->reduce_async;
 
     for (; b && b->n; b->n--, b->first = (b->first + 1) % MOST_UNDER_WAY)
-        if (at(b, 0)->request.id) (void)rp__comm_wait(ctx, at(b, 0)->sum.group, &at(b, 0)->request, "a sum that was left to come");
+        if (at(b, 0)->request.id) (void)rp__comm_wait(ctx, at(b, 0)->sum.group, &at(b, 0)->request, "an overlapping sum");
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 int64_t rp__reduce_async_bytes(const rp_ctx *ctx)
 {
@@ -133,7 +133,7 @@ rp_status rp__reduce_async_open(rp_ctx *ctx, int64_t bytes)
     rp_reduce_async *b = rp__host_alloc(ctx, sizeof *b);
 
     if (!b) return RP_ERR_MEMORY;
-    rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "sums that are left to come", &b->buffer);
+    rp_status status = rp__tensor_new_named(ctx, &meta, RP_MEM_COMM, "the buffer of overlapping sums", &b->buffer);
     if (status == RP_OK) rp__ops_ctx(ctx)->reduce_async = b;
     else rp__release(b);
     return status;

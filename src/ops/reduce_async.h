@@ -1,12 +1,12 @@
-/* ops/reduce_async.h -- sums over ranks that are on their way while the ops before them run backward.
+/* ops/reduce_async.h -- sums over ranks that are in flight while backward continues with earlier layers.
  *
  *   backward     … block 3 ──▶ block 2 ──▶ block 1 …
- *   sums               [ of 3 ─ ─ ─ ][ of 2 ─ ─ ─ ]        waited for where their room is wanted, their slice is, or the pass ends
+ *   sums               [ of 3 ─ ─ ─ ][ of 2 ─ ─ ─ ]        waited for when their buffer space or slice is needed, or the pass ends
  *
- *   buffer       [ copy of the gradient | what the others have sent ][ … ]       of each sum, oldest first
+ *   buffer       [ copy of the gradient | received from the others ][ … ]       of each sum, oldest first
  *
- * The gradient itself goes at once, so nothing about calls, values or addresses is other than without: the buffer stands from before the first
- * step, class comm. A sum that does not fit into it is waited for by its call. Bits are the same: pieces matter to no sum.
+ * The gradient itself is freed at once, so calls, values and addresses are the same as without overlap. The buffer is allocated before the first
+ * step, class comm. If a sum does not fit into it, its call waits for the sum. Bits are the same, because no sum depends on the division into pieces.
  */
 #ifndef RP_OPS_REDUCE_ASYNC_H
 #define RP_OPS_REDUCE_ASYNC_H
@@ -18,39 +18,40 @@ typedef struct rp_reduce_async rp_reduce_async;
 /* A sum over a group of ranks (collective.c). */
 typedef struct {
     rp_ctx *ctx;
-    const char *op, *path;              /* that it is of, for whom waiting takes long */
+    const char *op, *path;              /* names the operation in messages if waiting takes long */
     int threads;
     rp_comm *group, *replicas;
-    int64_t n, stride;                  /* elements of the whole · between the received parts */
+    int64_t n, stride;                  /* elements of the whole; elements between received parts */
     int ranks, rank, bytes, copies;
     rp_dtype dtype;
-    uint8_t *scratch, *between;         /* pieces of the call itself · where sums between groups stand */
+    uint8_t *scratch, *between;         /* pieces of the call itself; memory for sums between groups */
 } rp_reduction;
 
 rp_reduction rp__reduction_over(const rp_op_call *c, rp_comm *group, int64_t n, rp_dtype dtype);
-/* Piece i of every rank's slice, `stride` elements of each. */
+/* Sets part[] to piece i of every rank's slice, `stride` elements each. */
 void rp__reduction_piece(const rp_reduction *r, int64_t i, rp_comm_part *part);
-/* part[r]: what of the whole rank r sums; `origin`: the element of the whole that `from` begins with. */
+/* Starts sending part[r] of the whole to each rank r, which sums it. `origin` is the element of the whole at which `from` begins.
+ * errors as rp__comm_exchange */
 rp_status rp__reduction_start(const rp_reduction *r, const rp_comm_part *part, const uint8_t *from, int64_t origin, void *received, rp_comm_request *out);
-/* `mine` elements of this rank's slice, from `at` on. */
+/* Waits for *request and sums `mine` received elements into this rank's slice, from element `at`. errors as rp__comm_exchange */
 rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, int64_t mine, int64_t at, rp_tensor *slice, bool adds,
                                rp_comm_request *request);
-/* Bytes of `between` for received parts `stride` elements apart; 0 where there are no groups. */
+/* Bytes of `between` for received parts that are `stride` elements apart; 0 without replicas. */
 int64_t rp__between_room(const rp_ctx *ctx, int64_t stride, int64_t bytes);
 
-/* A buffer of so many bytes, for the context's sums from here on. errors RP_ERR_MEMORY */
+/* Enables overlapping sums in the context, with a buffer of this many bytes. errors RP_ERR_MEMORY */
 rp_status rp__reduce_async_open(rp_ctx *ctx, int64_t bytes);
-void rp__reduce_async_close(rp_ctx *ctx);             /* a context without one is fine */
-int64_t rp__reduce_async_bytes(const rp_ctx *ctx);    /* of the buffer; 0 without one */
-/* What it takes for the sum of a whole of n elements. */
+void rp__reduce_async_close(rp_ctx *ctx);             /* does nothing if they are off */
+int64_t rp__reduce_async_bytes(const rp_ctx *ctx);    /* of the buffer; 0 if off */
+/* Bytes of the buffer that the sum of a whole of n elements takes. */
 int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes);
 
-/* *left: the sum is left to come by itself, into `slice`, which stays where backward has it until then. False: there is no room for it, and all
- * that was under way for this slice has come. errors RP_ERR_BACKEND */
+/* Starts a sum into `slice` if it fits into the buffer, and sets *left. The slice must then stay in place until the sum is settled. If *left stays
+ * false, the sum did not start, and every sum in flight into this slice has been settled. errors as rp__comm_exchange */
 rp_status rp__reduce_async_begin(const rp_reduction *r, const void *whole, int64_t room, rp_tensor *slice, bool adds, bool *left);
-/* All that is under way comes; of one slice alone, where one is given. errors RP_ERR_BACKEND */
+/* Waits for all sums in flight and adds them; if a slice is given, only up to its last sum. errors as rp__comm_exchange */
 rp_status rp__reduce_async_settle(rp_ctx *ctx, const rp_tensor *slice);
-/* After an error: what is under way is for nobody, and its slices are not written any more. */
+/* After an error: waits for the sums in flight and discards them; their slices are no longer written. */
 void rp__reduce_async_drop(rp_ctx *ctx);
 
 #endif

@@ -1,8 +1,8 @@
-/* ops/reduce_scatter.c -- the sum over ranks of their tensors, of which each rank keeps its slice; its gradient is gathered. See
- * collective.h. Never replayed: what it made is kept, whatever a policy says.
+/* ops/reduce_scatter.c -- sums the ranks' tensors; each rank keeps its slice of the sum. The gradient is gathered (see
+ * collective.h). It is never replayed: its output is always kept, under every policy.
  *
- *   in     x [...]     of the same shape at every rank
- *   out    y [room]    this rank's slice of the sum, zeros behind its last element
+ *   in     x [...]     of the same shape on every rank
+ *   out    y [room]    this rank's slice of the sum, zeros after its last element
  */
 #include "ops/talk.h"
 
@@ -43,7 +43,7 @@ static void reduce_scatter_forward(const rp_op_call *c)
     rp__reduce_whole(c, rp__group(c->ctx), x, rp__dense_data(c->in[X], (uint8_t *)c->scratch + pieces), c->out[Y], false);
 }
 
-/* Gathered aside, as the gradient may be added to, and of another width. */
+/* Gathers into scratch first, because the gradient may be added to, or have a wider dtype. */
 static void reduce_scatter_backward(const rp_op_call *c)
 {
     rp_storage aside;

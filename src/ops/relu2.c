@@ -4,7 +4,7 @@
  *   out    y [...]
  *   needs  y, not x: the next layer keeps y anyway, and the slope is 2 sqrt(y)
  *
- * Each element stands alone, so a replay computes the same bits in any order.
+ * Elements are independent, so a replay computes the same bits in any order.
  */
 #include "ops/common.h"
 

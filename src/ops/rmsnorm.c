@@ -1,10 +1,10 @@
 /* ops/rmsnorm.c -- y = x * rstd * w, rstd = 1/sqrt(mean(x*x) + eps), over the last dimension (Zhang and Sennrich 2019). With the
- * attribute plus w stands for w + plus, which is not rounded: Gemma stores weights less 1.
+ * attribute plus, w + plus replaces w, without rounding; Gemma stores weights minus 1.
  *
  *   in     x [..., n]   w [n]     fp32 or bf16, one dtype for both
  *   out    y [..., n]             dtype of x
- *   slot   rstd [rows] fp32       4 bytes a row; backward reads x, w and rstd
- *   order  a row is summed the same way in every call, so a replayed forward is bitwise equal
+ *   slot   rstd [rows] fp32       4 bytes per row; backward reads x, w and rstd
+ *   order  every call sums a row in the same order, so a replayed forward is bitwise equal
  */
 #include "ops/common.h"
 
@@ -60,7 +60,7 @@ static void rmsnorm_forward(const rp_op_call *c)
     }
 }
 
-/* With g = dL/dy and w with plus:  dx = rstd * (g*w - x * rstd^2 * mean(g*w*x)),  dw = sum over rows of g*x*rstd. */
+/* With g = dL/dy, and w including plus:  dx = rstd * (g*w - x * rstd^2 * mean(g*w*x)),  dw = sum over rows of g*x*rstd. */
 static void rmsnorm_backward(const rp_op_call *c)
 {
     const rp_attr_norm *a = c->attr;
@@ -76,7 +76,7 @@ static void rmsnorm_backward(const rp_op_call *c)
     double *x = c->scratch, *w = x + n, *g = w + n, *d = g + n, *dw = d + n;
     rp_row_get(c->in[W], 0, w);
     for (int64_t i = 0; i < n; i++) w[i] += (double)a->plus;
-    memset(dw, 0, (size_t)n * sizeof *dw);         /* summed whole, rounded once */
+    memset(dw, 0, (size_t)n * sizeof *dw);         /* summed completely, rounded once */
     for (int64_t r = 0; r < rows; r++) {
         double rstd = rp_elem_get(c->slot[RSTD], r), dot = 0;
         rp_row_get(c->in[X], r, x);
@@ -90,7 +90,7 @@ static void rmsnorm_backward(const rp_op_call *c)
     if (c->grad_in[W]) rp_row_grad(c, W, 0, dw);
 }
 
-/* Every check in tests/ops/run_cases.c runs on each line, for each dtype and each registered kernel. */
+/* tests/ops/run_cases.c runs all its checks on each line, for each dtype and each registered kernel. */
 static const rp_op_case rmsnorm_cases[] = {
     { "one row",    .in = { { 1, 8 },     { 8 } },  .attr = &(rp_attr_norm){ .eps = 1e-6f } },
     { "odd sizes",  .in = { { 3, 5, 7 },  { 7 } },  .attr = &(rp_attr_norm){ .eps = 1e-5f } },

@@ -1,9 +1,9 @@
-/* ops/rotary.c -- rotary position embedding (Su et al. 2021), pairs half an extent apart as Hugging Face's models have them:
- * (a, b) -> (a cos - b sin, b cos + a sin) with a = x[i], b = x[half + i]; what lies past 2*half stays as it is.
+/* ops/rotary.c -- rotary position embedding (Su et al. 2021), with pairs `half` elements apart, as in Hugging Face's models:
+ * (a, b) -> (a cos - b sin, b cos + a sin) with a = x[i], b = x[half + i]; elements from 2*half on are copied.
  *
  *   in     x [B, T, H, D] floating   positions [B, T] int32, each in [0, P)   cos, sin [P, half] fp32 (fp64 beside fp64), half <= D/2
  *   out    y [B, T, H, D]
- *   needs  positions and the tables: the gradient turns back
+ *   needs  positions and the tables: the gradient is rotated back
  */
 #include "ops/common.h"
 
@@ -30,7 +30,7 @@ static rp_status rotary_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-/* Of the tables a token reads its own two rows. */
+/* A token reads only its own rows of the two tables. */
 static rp_cost rotary_cost(const rp_op_meta *m, rp_pass pass)
 {
     int64_t half = m->in[COS].dim[1], tokens = rp_meta_elems(&m->in[POSITIONS]), b = rp_meta_bytes(&m->in[X]);
@@ -53,7 +53,7 @@ static rp_status check_positions(const rp_op_call *c)
     return RP_OK;
 }
 
-/* One head's row in place; sign -1 turns back. */
+/* Rotates one head's row in place; sign -1 rotates back. */
 static void turn(const rp_op_call *c, int64_t token, double sign, double *x)
 {
     int64_t half = c->meta->in[COS].dim[1], at = rp_int_get(c->in[POSITIONS], token) * half;

@@ -1,12 +1,12 @@
-/* ops/route.c -- which experts a token goes to, and with what weight (Shazeer et al. 2017): the k largest of softmax(logits).
+/* ops/route.c -- chooses the experts of each token and their weights (Shazeer et al. 2017): the k largest of softmax(logits).
  *
  *   in     logits [..., n]       any floating dtype
- *   out    weights [..., k]      softmax of the chosen, or, renormalised, what makes them sum to 1; fp32, or fp64 beside fp64
- *          choices [..., k]      int32, the largest first, the lower number first among equals
- *   needs  choices, and weights where they are renormalised (the softmax over the chosen alone), else logits
- *   flag   it decides: memory and work behind it are laid out by its choices, so they are kept, whatever a policy says
+ *   out    weights [..., k]      softmax(logits) at the choices; if renormalised, scaled to sum to 1; fp32, or fp64 beside fp64
+ *          choices [..., k]      int32, the largest first; of equal ones the lower number first
+ *   needs  choices, and weights if they are renormalised (softmax over the chosen alone), else logits
+ *   flag   RP_OP_DECIDES: later memory and work depend on its choices, so its outputs are always kept, under every policy
  *
- * A NaN among the logits counts as the least when experts are chosen, and is in the weights all the same: choices are experts always.
+ * A NaN logit counts as the smallest when experts are chosen, but does reach the weights. So choices are always valid experts.
  */
 #include "ops/common.h"
 
@@ -42,7 +42,7 @@ static rp_cost route_cost(const rp_op_meta *m, rp_pass pass)
     return rp__cost(m, pass, rp_meta_elems(&m->in[LOGITS]) * each);
 }
 
-/* Behind those before it in (value, number) is the next of them. */
+/* The next expert in order of (value, number) after (before, before_at). */
 static int64_t next_largest(const double *x, int64_t n, double before, int64_t before_at)
 {
     int64_t best = -1;
@@ -100,7 +100,7 @@ static void route_forward(const rp_op_call *c)
     for (int64_t r = 0; r < rows; r++) route_choose(c, r, x, n, x + n);
 }
 
-/* With p the softmax over all, or over the chosen alone: dx = p * (dw of the expert, 0 of one not chosen, - sum of dw * p). */
+/* With p the softmax over all experts, or over the chosen alone: dx = p * (dw of the expert, 0 if not chosen, - sum of dw * p). */
 static void slope_of_row(const rp_op_call *c, int64_t row, double *x, int64_t n, double *d)
 {
     int64_t k   = attr_of(c->meta)->k;

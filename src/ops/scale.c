@@ -1,4 +1,4 @@
-/* ops/scale.c -- y = factor * x. Backward needs nothing but dy.
+/* ops/scale.c -- y = factor * x. Backward needs only dy.
  *
  *   in     x [...]     any floating dtype
  *   out    y [...]

@@ -1,4 +1,4 @@
-/* ops/softcap.c -- y = cap * tanh(x / cap): near x where that is small, never beyond cap (Gemma 2's logits; Bello et al. 2016).
+/* ops/softcap.c -- y = cap * tanh(x / cap): close to x for small x, never beyond cap (Gemma 2's logits; Bello et al. 2016).
  *
  *   in     x [...]     any floating dtype
  *   out    y [...]

@@ -1,5 +1,5 @@
-/* ops/split.c -- x cut along one dimension into copies, so that each part is dense. Backward puts the parts' gradients end to end;
- * a part without one counts as zero.
+/* ops/split.c -- copies x into parts along one dimension, so that each part is dense. Backward joins the parts' gradients;
+ * a part without a gradient counts as zero.
  *
  *   in     x                      any floating dtype
  *   out    y0, y1, … (1 to 8)     attr length[i] of dimension attr dim each

@@ -1,7 +1,7 @@
-/* ops/spread.c -- a row for each choice of each token, in the order of experts: what a grouped product takes.
+/* ops/spread.c -- copies a row for each choice of each token, sorted by expert: the input of a grouped product.
  *
- *   in     x [..., n]   choices [..., k] int32, each in [0, experts): checked before anything is read
- *   out    y [R, n]     row place[t*k + j] is row t of x (ops/experts.h); R = tokens * k, however they are spread
+ *   in     x [..., n]   choices [..., k] int32, each in [0, experts): checked before x is read
+ *   out    y [R, n]     row place[t*k + j] is row t of x (ops/experts.h); R = tokens * k, for every distribution
  *   needs  choices: dx of a token is the sum over its choices, in their order, of the rows of dy
  */
 #include "ops/experts.h"

@@ -1,4 +1,4 @@
-/* ops/streamed.c -- blocks of a matrix that come and go: see streamed.h. */
+/* ops/streamed.c -- blocks of a matrix and of its gradient, fetched and sent (see streamed.h). */
 #include "ops/streamed.h"
 
 #include "ops/reduce_async.h"
@@ -41,7 +41,7 @@ void *rp__streamed_gradient(const rp_streamed *s, int64_t row)
     return s->sliced ? s->gradient[which(s, row)] : rp__data_at(s->c->grad_in[s->in], row * s->width);
 }
 
-/* What is on its way is summed. */
+/* Sums the block in flight. */
 static rp_status streamed_settle(rp_streamed *s)
 {
     int64_t row = s->on_its_way;

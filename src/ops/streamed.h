@@ -1,10 +1,11 @@
-/* ops/streamed.h -- a matrix that an op reads a block of rows at a time, in order, and whose gradient it makes so; whole, or in slices over ranks.
+/* ops/streamed.h -- a matrix that an op reads in blocks of rows, in order, and whose gradient it writes in the same way. The matrix may be whole, or
+ * sliced over ranks.
  *
- *   whole     a block is a place in it
- *   sliced    block   0      1      2      …      comes into one of two windows while the block before it is multiplied
- *             gradient   0      1      2   …      of a block goes to those who hold it while the next one's is made
+ *   whole     a block is a position in it
+ *   sliced    block   0      1      2      …      is fetched into one of two windows while the block before it is multiplied
+ *             gradient   0      1      2   …      of a block is sent to the ranks that hold it while the next one is computed
  *
- * So of a sliced matrix two blocks are at a rank at once, and of its gradient two and what comes of one from the others (collective.h).
+ * So a rank has two blocks of a sliced matrix at a time, two of its gradient, and the data received for one (collective.h).
  */
 #ifndef RP_OPS_STREAMED_H
 #define RP_OPS_STREAMED_H
@@ -13,22 +14,23 @@
 
 typedef struct {
     const rp_op_call *c;
-    int in;                             /* which input it is */
+    int in;                             /* index of the input */
     bool sliced;
-    int64_t rows, width, block;         /* of the whole matrix; rows of a block, of the last one fewer */
-    uint8_t *window[2], *gradient[2], *received;    /* of a sliced one, in scratch: a block each, in its dtype and in its gradient's;
-                                                       rp__window_room bytes. The gradient's only where one is wanted */
+    int64_t rows, width, block;         /* of the whole matrix; rows of a block, the last one may have fewer */
+    uint8_t *window[2], *gradient[2], *received;    /* of a sliced matrix, in scratch: one block each, in the matrix's and in the gradient's dtype;
+                                                       rp__window_room bytes. The last two only if a gradient is wanted */
     rp_comm_request coming[2], sent;
     bool begun;
-    int64_t on_its_way;                 /* the first row of the block whose gradient is; -1: none */
+    int64_t on_its_way;                 /* first row of the block whose gradient is in flight; -1: none */
 } rp_streamed;
 
-/* The block that begins with this row. It is good until the next but one is asked for. */
+/* Sets *out to the block that begins with this row. It is valid until the block after next is requested. errors as rp__comm_gather */
 rp_status rp__streamed_block(rp_streamed *s, int64_t row, const void **out);
-/* Where the gradient of that block is written: of a sliced matrix assigned, else as grad_adds says. Then it is sent. */
+/* Where to write the gradient of that block: assign it if the matrix is sliced, else as grad_adds says. Then call rp__streamed_send.
+ * errors as rp__comm_exchange */
 void *rp__streamed_gradient(const rp_streamed *s, int64_t row);
 rp_status rp__streamed_send(rp_streamed *s, int64_t row);
-/* All gradients are where they belong. */
+/* Waits until all gradients are summed into the slice. errors as rp__comm_exchange */
 rp_status rp__streamed_end(rp_streamed *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* ops/sum.c -- y = the sum of x over one dimension, which y does not have. Summed in fp32 (fp64 in fp64), rounded once.
+/* ops/sum.c -- y = the sum of x over one dimension, which y lacks. Summed in fp32 (fp64 in fp64), rounded once.
  *
  *   in     x [...]     any floating dtype
  *   out    y           x without dimension attr dim

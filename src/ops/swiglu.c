@@ -1,8 +1,8 @@
-/* ops/swiglu.c -- y = silu(gate) * up (Shazeer 2020), the middle of a gated feed-forward in one pass.
+/* ops/swiglu.c -- y = silu(gate) * up (Shazeer 2020), the middle of a gated feed-forward, fused.
  *
  *   in     gate [...]   up [...]     one floating dtype and shape
  *   out    y [...]
- *   needs  both inputs; silu(gate) is formed again rather than kept
+ *   needs  both inputs; backward recomputes silu(gate)
  */
 #include "ops/common.h"
 

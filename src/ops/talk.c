@@ -1,4 +1,4 @@
-/* ops/talk.c -- how many messages a call takes, of which size, to whom: see talk.h. */
+/* ops/talk.c -- counts the messages of a call, their sizes and their groups (see talk.h). */
 #include "ops/talk.h"
 
 #include "ops/reduce_async.h"
@@ -33,15 +33,15 @@ rp_talk rp__talk(const rp_op_meta *call, rp_pass pass, int64_t comm_bytes)
     return talk;
 }
 
-/* ---- parts ---- */
+/* ---- legs ---- */
 
-/* A part lies in as many pieces of the whole as there are ranks far, each a collective of its own (prefetch.c). */
+/* A part consists of as many pieces as the outer group has ranks, one collective each (prefetch.c). */
 void rp__talk_gather(rp_talk *talk, const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
     add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->outer) : 1, rp__gather_sends(ctx, whole, from));
 }
 
-/* The group's sum of `elems` elements to those who hold the same slice, in `rounds` collectives. */
+/* The exchange of a group's sum of `elems` elements with the ranks that have the same slice, in `rounds` collectives. */
 static void between(rp_talk *talk, const rp_ctx *ctx, int64_t rounds, int64_t elems, int64_t bytes)
 {
     add_leg(talk, rp__groups(ctx)->replicas, rounds, (rp__comm_ranks(rp__groups(ctx)->replicas) - 1) * elems * (bytes == 8 ? 8 : 4));
@@ -49,7 +49,7 @@ static void between(rp_talk *talk, const rp_ctx *ctx, int64_t rounds, int64_t el
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* What is left to come by itself goes at once. */
+/* A sum that fits into the buffer of reduce_async.h is sent in one piece. */
 void rp__talk_reduce(rp_talk *talk, const rp_ctx *ctx, const rp_comm *group, const rp_meta *whole)
 {
     int64_t n = rp_meta_elems(whole), bytes = rp_dtype_bytes(whole->dtype), room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
@@ -60,7 +60,7 @@ void rp__talk_reduce(rp_talk *talk, const rp_ctx *ctx, const rp_comm *group, con
     between(talk, ctx, pieces * ceil_div(stride, rp__between_stride(ctx, stride, bytes)), room, bytes);
 }
 
-/* How much of a stretch one rank holds at most. */
+/* The most elements of a window that one rank holds. */
 static int64_t held(const rp_ctx *ctx, int64_t n, int64_t count)
 {
     int64_t room = rp__slice_here(ctx, n).room;

@@ -1,10 +1,10 @@
 /* ops/weight_norm.c -- the norm of each row of v = w + factor * b a, the weight of a linear layer with its low-rank adapter (Liu et al. 2024,
- * arXiv 2402.09353): n[o] = sqrt(sum over i of v[o, i]^2). v is never there as a whole.
+ * arXiv 2402.09353): n[o] = sqrt(sum over i of v[o, i]^2). v as a whole is never stored.
  *
  *   in     w [out, in], or [in, out] with in_out     a [r, in]     b [out, r]     one floating dtype
- *   out    n [out]        the same dtype, rounded once: of an adapter that begins (b is 0) it is the norm of w to the last bit
- *   no input has a gradient: the paper takes the norm for a constant in backward (section 4.3)
- *   order  a row is summed the same way in every call, so a replayed forward is bitwise equal
+ *   out    n [out]        the same dtype, rounded once; for a new adapter (b is 0) it is bit-identical to the norm of w
+ *   no input has a gradient: the paper treats the norm as a constant in backward (section 4.3)
+ *   order  every call sums a row in the same order, so a replayed forward is bitwise equal
  */
 #include "ops/common.h"
 
@@ -27,7 +27,7 @@ static rp_status weight_norm_shape(rp_op_meta *m)
     return RP_OK;
 }
 
-/* A product for each rank, the sum, its square. */
+/* One product per adapter rank, the sum, its square. */
 static rp_cost weight_norm_cost(const rp_op_meta *m, rp_pass pass)
 {
     return rp__cost(m, pass, pass == RP_FORWARD ? rp_meta_elems(&m->in[W]) * 2 * (m->in[A].dim[0] + 1) : 0);

@@ -1,7 +1,7 @@
-/* optim/internal.h -- what the files of the optimizer share.
+/* optim/internal.h -- declarations shared by the files of the optimizer.
  *
- *   optim.c    the table, the states, the norm
- *   update.c   the update of one parameter, at once or window by window; windows for states on disk
+ *   optim.c    the table of optimizers, the states, the norm
+ *   update.c   the update of one parameter, at once or window by window; access to states on disk
  */
 #ifndef RP_OPTIM_INTERNAL_H
 #define RP_OPTIM_INTERNAL_H
@@ -9,33 +9,33 @@
 #include "optim/optim.h"
 #include "optim/state_store.h"
 
-enum { RP_OPTIM_MASTER = RP_OPTIM_MAX_STATES };      /* the master as a part of a state store; part k: state k */
+enum { RP_OPTIM_MASTER = RP_OPTIM_MAX_STATES };      /* part number of the master in a state store; part k is state k */
 _Static_assert(RP_STATE_STORE_PARTS == RP_OPTIM_MAX_STATES + 1, "a part for each state and the master");
 _Static_assert(RP_STATE_STORE_WINDOW % RP_OPTIM_TILE == 0, "windows are whole tiles");
 
 typedef struct {
     rp_optim_param param;
     bool decays;
-    uint64_t key;                       /* of the random bits that round it */
-    rp_tensor *state[RP_OPTIM_MAX_STATES], *master;     /* NULL: there is none, or it lives on disk */
+    uint64_t key;                       /* of the random bits for stochastic rounding */
+    rp_tensor *state[RP_OPTIM_MAX_STATES], *master;     /* NULL: not used, or on disk */
     double sum_squares;
 } rp_optim_slot;
 
-typedef struct { char *name; rp_tensor *tensor; rp_dtype dtype; int param, part; } rp_optim_named;      /* part: of the state store */
+typedef struct { char *name; rp_tensor *tensor; rp_dtype dtype; int param, part; } rp_optim_named;      /* part: in the state store */
 
 struct rp_optim {
     rp_ctx *ctx;
     const rp_optim_kind *kind;
-    rp_optim_config config;             /* no_decay and away are not kept: `decays` and `state store` hold the answers */
+    rp_optim_config config;             /* no_decay and offload are cleared after opening; `decays` and `store` hold their effect */
     int n_params, n_named;
     rp_optim_slot *slots;
     rp_optim_named *names;
-    rp_state_store *store;                    /* a group a parameter; NULL: states are in memory */
-    rp_state_store_view window;               /* that was asked for last */
-    bool failed;                        /* the disk did */
+    rp_state_store *store;                    /* one group per parameter; NULL: states are in memory */
+    rp_state_store_view window;               /* the window taken last */
+    bool failed;                        /* a disk error occurred */
 };
 
-/* The machine's kernels where they apply; the empty table sends an update to its reference. */
+/* The kernels of the machine if they support these tensors, else the empty table, with which an update runs its reference. */
 const rp_kernels *rp__optim_kernels(const rp_optim *optim, const rp_tensor *param, const rp_tensor *grad);
 
 #endif

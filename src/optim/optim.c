@@ -1,4 +1,4 @@
-/* optim/optim.c -- what all optimizers share: the table, the states, the norm, the call of an update. */
+/* optim/optim.c -- the parts that all optimizers share: the table, the states, the norm. */
 #include "optim/internal.h"
 
 #include <math.h>
@@ -104,7 +104,7 @@ static rp_status make_states(rp_optim *o, int i)
     return RP_OK;
 }
 
-/* SGD without momentum has nothing to keep anywhere. */
+/* Without states (SGD without momentum) no store is opened. */
 static rp_status open_state_store(rp_optim *o)
 {
     if (!o->config.offload || !o->n_named) return RP_OK;

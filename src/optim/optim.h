@@ -1,22 +1,22 @@
 /* optim/optim.h -- optimizers: states of parameters, the update of one parameter, the norm of the gradients.
  *
- *   new      makes the states, class optim, before the first step
- *   measure  (where clipping needs the norm first)   each parameter once, any order
+ *   new      allocates the states, class optim, before the first step
+ *   measure  (if clipping needs the norm first)   each parameter once, any order
  *   norm     sqrt of the sums of squares, added in the order of the parameters
- *   update   each parameter once, any order: all after backward, or each from a hook as soon as its gradient stands.
- *            Either way the bits are the same; with step.measure the sums of squares come out of the same pass
+ *   update   each parameter once, any order: all after backward, or each from a hook as soon as its gradient is complete.
+ *            Both give the same bits. With step.measure the same pass also computes the sums of squares
  *
- * Arithmetic is fp32 whatever is stored. A bf16 parameter or state is rounded once a step; `stochastic` rounds every bf16
- * value the optimizer writes by bits that are a function of (seed, parameter path, step, element). With plain rounding a
- * bf16 second moment stops decaying when beta2 > 0.998, and a bf16 parameter ignores updates below its last bit.
+ * Arithmetic is fp32 for all stored dtypes. A bf16 parameter or state is rounded once per step. `stochastic` rounds every bf16
+ * value that the optimizer writes at random; the random bits are a function of (seed, parameter path, step, element). With round-to-nearest a
+ * bf16 second moment stops decaying when beta2 > 0.998, and a bf16 parameter ignores updates smaller than its last bit.
  *
- * Of a sharded parameter the optimizer has one rank's slice: its states are such slices, an element is updated to the bits it
- * has in the whole, and sums of squares are of this rank's elements.
+ * If a parameter is sharded, the optimizer holds one rank's slice. Its states are slices too, each element gets the same bits as in an
+ * unsharded update, and sums of squares cover this rank's elements only.
  *
- * A frozen parameter has no state and is never updated; it is listed so that names of it are known.
+ * A frozen parameter has no state and is never updated. It is listed so that its name is known.
  *
- * States may live on disk between updates: an update then goes over its parameter window by window, reads a window's states, works on it
- * and writes them behind. Elements do not know of windows, so the bits are the same.
+ * States may live on disk between updates. An update then processes its parameter in windows: it reads the states of a window, updates them and
+ * queues the write. Results do not depend on the windows, so the bits are the same.
  */
 #ifndef RP_OPTIM_H
 #define RP_OPTIM_H
@@ -26,73 +26,74 @@
 #include "tensor/tensor.h"
 
 typedef struct {
-    const char *name;                   /* a line of optim.def */
+    const char *name;                   /* a name in optim.def */
     double beta1, beta2, eps, momentum, weight_decay;
-    const char *const *no_decay;        /* globs over parameter paths, or over modules above them */
+    const char *const *no_decay;        /* globs over parameter paths, or over modules that contain parameters */
     int n_no_decay;
-    const rp_module *model;             /* whose names globs may be in, too; NULL: of paths alone */
+    const rp_module *model;             /* globs may also match the names of its modules; NULL: they match paths only */
     rp_dtype state_dtype;               /* fp32 or bf16 */
-    bool master_weights;                /* an fp32 copy beside every bf16 parameter */
+    bool master_weights;                /* keep an fp32 copy of every bf16 parameter */
     bool stochastic;
-    const char *offload;                   /* a folder that exists: states and masters live on disk (optim/state_store.h); NULL: in memory */
+    const char *offload;                   /* an existing folder: states and masters live on disk (optim/state_store.h); NULL: in memory */
 } rp_optim_config;
 
-/* `slice` says which elements of the parameter the tensor holds; zeros: all of them. What it has room for beyond them is left alone. */
+/* `slice`: the elements of the parameter that the tensor holds; {0}: all. Further elements that the tensor has room for are not touched. */
 typedef struct { const char *path; rp_tensor *tensor; rp_slice slice; bool frozen; } rp_optim_param;
 
-typedef struct {                        /* what an update needs to know of the step */
+typedef struct {                        /* arguments of an update that belong to the step */
     int64_t step;                       /* from 1 */
     double lr, grad_scale;              /* grad_scale: rp__clip_scale, or 1 */
-    bool measure;                       /* leave the sums of squares for rp__optim_norm */
+    bool measure;                       /* store the sums of squares for rp__optim_norm */
 } rp_optim_step;
 
 typedef struct rp_optim_kind {
     const char *name;
-    const char *state_name[RP_OPTIM_MAX_STATES];    /* torch's names; NULL ends */
+    const char *state_name[RP_OPTIM_MAX_STATES];    /* as in torch; ends with NULL if there are fewer */
     bool (*wants_state)(const rp_optim_config *config, int state);
     void (*update)(const rp_kernels *kernels, const rp_optim_call *call);
 } rp_optim_kind;
 
 typedef struct rp_optim rp_optim;
 
-/* States start at zero, masters at their parameters. `params` is copied: paths and tensors stay the caller's and must live
- * as long.  errors  RP_ERR_CONFIG unknown name, a number out of range · RP_ERR_DTYPE · RP_ERR_MATCH a no_decay entry
- * that fits no parameter · RP_ERR_IO the folder of `away` · RP_ERR_MEMORY */
+/* Create an optimizer. States start at zero, masters at their parameters. `params` is copied, but its paths and tensors are borrowed and must
+ * outlive the optimizer.
+ * errors  RP_ERR_CONFIG an unknown name, or a number out of range · RP_ERR_DTYPE · RP_ERR_MATCH a no_decay entry
+ *         matches no parameter · RP_ERR_IO the folder of `offload` · RP_ERR_MEMORY */
 rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params,
                         rp_optim **out);
 void rp__optim_free(rp_optim *optim);
 
-/* Update parameter i by its gradient, of the same shape, bf16 or fp32. Nothing is computed without data. After the disk failed nothing is
- * updated any more: settle tells. */
+/* Update parameter i with its gradient (same shape, bf16 or fp32). Without data nothing is computed. After a disk error nothing is updated
+ * any more; rp__optim_settle reports the error. */
 void rp__optim_update(rp_optim *optim, int i, const rp_tensor *grad, const rp_optim_step *step);
-/* For the end of a step's updates: they are whole, and what lives on disk is there. errors RP_ERR_IO; parameters and states are then lost */
+/* Finish the updates of a step: on success all states on disk are written. errors RP_ERR_IO; parameters and states are then invalid */
 rp_status rp__optim_settle(rp_optim *optim);
 
-/* Remember the sum of squares of the gradient of parameter i. */
+/* Compute and store the sum of squares of the gradient of parameter i. */
 void rp__optim_measure(rp_optim *optim, int i, const rp_tensor *grad);
-/* The sum of squares over all parameters' gradients as last measured; the 2-norm is its root. */
+/* Sum of squares of all gradients as last measured, and its square root, the 2-norm. */
 double rp__optim_squares(const rp_optim *optim);
 double rp__optim_norm(const rp_optim *optim);
 /* As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1. */
 double rp__clip_scale(double norm, double max_norm);
 
-/* Every tensor the optimizer owns, in a fixed order, for states on disk: name is "<parameter path>.exp_avg" and so on,
- * borrowed. NULL past the end, and of those that live on disk. */
+/* Tensor i that the optimizer owns, in a fixed order. *name is "<parameter path>.exp_avg" and so on, borrowed. Returns NULL past the end (and
+ * leaves *name), and for tensors on disk. */
 rp_tensor *rp__optim_tensor(const rp_optim *optim, int i, const char **name);
 int rp__optim_n_tensors(const rp_optim *optim);
 rp_dtype rp__optim_tensor_dtype(const rp_optim *optim, int i);
-/* The parameter it belongs to, whose slice it has. */
+/* Index of the parameter that the tensor belongs to; the tensor has the slice of that parameter. */
 int rp__optim_tensor_param(const rp_optim *optim, int i);
 
-/* Of tensor i, which lives on disk, the elements from `at` on (counted from the slice's first) that are at hand together: *count of them at
- * *data, until the next window or update. What was never written is zero, or the parameter. errors RP_ERR_IO */
+/* Get a window of tensor i, which must live on disk: *data points to *count elements from `at` on, counted from the start of the slice. They are
+ * valid until the next window or update. Elements that were never written are zero, or in a master the value of the parameter. errors RP_ERR_IO */
 rp_status rp__optim_window(rp_optim *optim, int i, int64_t at, void **data, int64_t *count);
-/* The window that was asked for last was written to. errors RP_ERR_IO */
+/* Write back the window that was got last, after the caller changed it. errors RP_ERR_IO */
 rp_status rp__optim_window_keep(rp_optim *optim);
-/* What lives on disk, kept or not. */
+/* Bytes of all states and masters on disk, whether written yet or not; 0 if they are in memory. */
 int64_t rp__optim_offload_bytes(const rp_optim *optim);
 
-/* Copy the parameters into their masters, after parameters were loaded without a state. */
+/* Copy the parameters into their masters. Call this after parameters were loaded without a state. */
 void rp__optim_refresh_masters(rp_optim *optim);
 
 #endif

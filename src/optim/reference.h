@@ -1,4 +1,4 @@
-/* optim/reference.h -- elements of an optimizer's call in double, for the references of optimizers. */
+/* optim/reference.h -- reads and writes elements in double for the reference implementations of optimizers. */
 #ifndef RP_OPTIM_REFERENCE_H
 #define RP_OPTIM_REFERENCE_H
 
@@ -10,7 +10,7 @@ static inline double optim_get(rp_dtype dtype, const void *from, int64_t i)
     return dtype == RP_F32 ? ((const float *)from)[i] : rp__f32_from_bf16(((const uint16_t *)from)[i]);
 }
 
-/* `whose`: 0 the parameter, 1 + k state k. */
+/* `whose`: 0 for the parameter, 1 + k for state k. */
 static inline void optim_put(const rp_optim_call *c, int whose, rp_dtype dtype, void *to, int64_t i, double value)
 {
     float f = (float)value;

@@ -9,10 +9,10 @@ typedef struct {
     int64_t n_warmup_steps, n_steps;    /* n_steps: optimizer steps of the whole run */
 } rp_schedule;
 
-/* errors  RP_ERR_CONFIG unknown name (the nearest is named), negative numbers */
+/* Check a schedule. errors RP_ERR_CONFIG an unknown name (the nearest is suggested), or negative numbers */
 rp_status rp__schedule_check(rp_ctx *ctx, const rp_schedule *schedule);
 
-/* What the recipe's rate is multiplied by in the optimizer step `step`, counted from 0. Of a checked schedule. */
+/* Factor of the recipe's learning rate in optimizer step `step`, counted from 0. The schedule must have passed the check. */
 double rp__schedule_factor(const rp_schedule *schedule, int64_t step);
 
 #endif

@@ -1,8 +1,8 @@
-/* optim/sgd.c -- stochastic gradient descent as torch.optim.SGD, without dampening and Nesterov's term.
+/* optim/sgd.c -- stochastic gradient descent as torch.optim.SGD, without dampening and Nesterov momentum.
  *
  *   g = g + wd p      b = momentum b + g      p = p - lr b
  *
- *   state   momentum_buffer (b), only with a momentum. It starts at zero, which gives b = g in the first step, as torch has it.
+ *   state   momentum_buffer (b), only if momentum is not 0. It starts at zero, which gives b = g in the first step, as in torch.
  */
 #include "optim/optim.h"
 #include "optim/reference.h"

@@ -1,4 +1,4 @@
-/* optim/state_store.c -- windows over states on disk. See state_store.h for what is promised. */
+/* optim/state_store.c -- reads and writes windows of states on disk; see state_store.h for the guarantees. */
 #include "optim/state_store.h"
 
 #include "base/disk_queue.h"
@@ -7,22 +7,22 @@ enum { NONE = -1, BLOCK = 4096 };
 
 typedef struct {
     rp_state_store_group shape;
-    int64_t ticket;                     /* index of its first window's, a row of RP_STATE_STORE_PARTS a window */
+    int64_t ticket;                     /* index of the ticket of window 0, part 0; each window has RP_STATE_STORE_PARTS tickets */
     int next;                           /* the group that was taken after it */
 } group;
 
-typedef struct { int group; unsigned parts; int64_t window; } place;      /* group NONE: nowhere */
+typedef struct { int group; unsigned parts; int64_t window; } place;      /* group NONE: none */
 
 struct rp_state_store {
     rp_ctx *ctx;
     rp_disk_queue *queue;
     group *group;
-    int n_groups, last;                 /* last: whose update began last */
+    int n_groups, last;                 /* last: the group whose window 0 was taken last */
     int64_t *ticket;                    /* NONE: fresh */
-    int64_t n_tickets, n_kept, buffer_bytes, bytes;      /* n_kept: tickets there can be */
+    int64_t n_tickets, n_kept, buffer_bytes, bytes;      /* n_kept: most tickets that can be in use */
     int64_t taken_at[2];
-    int n_taken, here;                  /* here: which buffer is at hand */
-    place prefetch;                        /* what comes, or has come, into the other */
+    int n_taken, here;                  /* here: index of the current buffer */
+    place prefetch;                        /* the window being read, or already read, into the other buffer */
 };
 
 static int64_t n_windows(const rp_state_store_group *g) { return (g->n + RP_STATE_STORE_WINDOW - 1) / RP_STATE_STORE_WINDOW; }
@@ -73,7 +73,7 @@ static rp_status copy_groups(rp_state_store *s, const rp_state_store_group *grou
     return RP_OK;
 }
 
-/* The chunks hold one window on its way out and one on its way in. With room for all tickets no write takes memory. */
+/* The chunks hold one window being written and one being read. With space reserved for all tickets, no write allocates memory. */
 static rp_status state_store_fill(rp_state_store *s, const char *folder, const rp_state_store_group *groups, int n)
 {
     RP_TRY(copy_groups(s, groups, n));
@@ -132,7 +132,7 @@ static rp_status begin_read(rp_state_store *s, place at, int buffer)
     return status;
 }
 
-/* All of them, whatever one says: the worker lets go of the buffer. */
+/* Waits for all parts even after an error, so that the worker no longer uses the buffer. */
 static rp_status end_read(rp_state_store *s, place at)
 {
     rp_status status = RP_OK, one;
@@ -146,7 +146,7 @@ static rp_status end_read(rp_state_store *s, place at)
 
 static bool same(place a, place b) { return a.group == b.group && a.window == b.window && a.parts == b.parts; }
 
-/* The part of the other buffer that has begun to come is there, or is of no use. */
+/* Makes `at` the current window: uses the prefetched one if it is the same, else reads it. */
 static rp_status bring(rp_state_store *s, place at)
 {
     place prefetch = s->prefetch;
@@ -159,8 +159,8 @@ static rp_status bring(rp_state_store *s, place at)
     return begun == RP_OK ? ended : begun;
 }
 
-/* Whole groups follow each other as they did in the last step; a part by itself is read from its first window to its last. What is at hand
- * and may be kept with other contents is not read meanwhile. */
+/* Whole groups follow each other in the order of the last step. A single part is read from its first window to its last. The current window is
+ * not prefetched, because it may be kept with new contents. */
 static place expected(const rp_state_store *s, place at)
 {
     const group *g    = &s->group[at.group];
@@ -205,7 +205,7 @@ rp_status rp__state_store_keep(rp_state_store *s, const rp_state_store_view *v)
     return RP_OK;
 }
 
-/* What has begun to come may be of it. */
+/* The prefetched window may contain the part, so it is discarded. */
 void rp__state_store_forget(rp_state_store *s, int part)
 {
     if (s->prefetch.group != NONE) end_read(s, s->prefetch);

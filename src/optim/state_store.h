@@ -1,52 +1,53 @@
-/* optim/state_store.h -- optimizer states that live on disk, taken down a window at a time.
+/* optim/state_store.h -- keeps optimizer states on disk and brings them to memory one window at a time.
  *
  *   group      the elements of one parameter: | window 0 | window 1 | … | rest |        windows of RP_STATE_STORE_WINDOW elements
- *   part       what there is of each element: state 0, state 1, master; a window of each is a ticket of a disk queue (base/disk_queue.h)
+ *   part       one kind of value per element: state 0, state 1 or master; a window of a part is a ticket of a disk queue (base/disk_queue.h)
  *
- *   take       file ─▶ [ part 0 | part 1 | part 2 ]        the buffer at hand …
- *                      [ part 0 | part 1 | part 2 ] ◀─ file    … while what is expected next comes into the other one
- *   keep       [ part 0 | part 1 | part 2 ] ─▶ file        copied at once, written behind
+ *   take       file ─▶ [ part 0 | part 1 | part 2 ]        the current buffer …
+ *                      [ part 0 | part 1 | part 2 ] ◀─ file    … while the window expected next is read into the other one
+ *   keep       [ part 0 | part 1 | part 2 ] ─▶ file        copied at once, written asynchronously
  *
- * Expected next is the group's next window, then the first of the group that followed it last time. Memory, all of class optim and taken
- * once, when the state store opens: two buffers of one window of the largest group, and the chunks of the disk queue, as much again. In a shapes-only
- * context the ledger is told the same and there is no file; there nothing is taken down.
+ * The window expected next is the next one of the group. After the last one it is the first window of the group that followed last time.
+ * All memory is of class optim and is allocated when the store opens: two buffers, each for one window of the largest group, and
+ * as much again for the chunks of the disk queue. In a shapes-only context the ledger counts the same bytes, but no file exists and nothing may be taken.
  *
- * A part that was never kept takes no place in the file: whoever takes it down is told that it is fresh, and fills it. An error of the disk
- * is final: every later call gives RP_ERR_IO with its sentence. The file has no name: nothing stays behind however the process ends.
+ * A part that was never kept uses no space in the file; take marks it as fresh, and the caller must fill it. A disk error is final: every
+ * later call returns RP_ERR_IO with the same message. The file is unlinked, so it disappears when the process ends.
  */
 #ifndef RP_OPTIM_STATE_STORE_H
 #define RP_OPTIM_STATE_STORE_H
 
 #include "base/base.h"
 
-enum { RP_STATE_STORE_PARTS = 3, RP_STATE_STORE_WINDOW = 256 << 10 };      /* whole tiles of kernels/optim.h, whole blocks of the disk queue */
+enum { RP_STATE_STORE_PARTS = 3, RP_STATE_STORE_WINDOW = 256 << 10 };      /* a multiple of tiles of kernels/optim.h and of blocks of the disk queue */
 
-/* 0 bytes: it has no such part. room: buffers are measured as if n were this, where it is more; on ranks they are then alike, the slices are not. */
+/* elem_bytes 0: the group has no such part. room: buffers are sized for max(n, room) elements, so that ranks with different slices use the same
+ * amount of memory. */
 typedef struct { int64_t n; int elem_bytes[RP_STATE_STORE_PARTS]; int64_t room; } rp_state_store_group;
 
 typedef struct {
     int group;
-    unsigned parts, fresh;              /* bits: which are at hand; which of them hold nothing yet */
-    int64_t first, count;               /* elements of the group */
-    void *part[RP_STATE_STORE_PARTS];         /* NULL: not asked for, or the group has none */
+    unsigned parts, fresh;              /* bit sets: parts in memory; those of them that were never kept */
+    int64_t first, count;               /* range of elements in the group */
+    void *part[RP_STATE_STORE_PARTS];         /* NULL: not requested, or the group has none */
 } rp_state_store_view;
 
 typedef struct rp_state_store rp_state_store;
 
-/* The folder must exist; groups are copied. errors RP_ERR_IO the folder · RP_ERR_MEMORY */
+/* Open a store in an existing folder; groups are copied. errors RP_ERR_IO the folder · RP_ERR_MEMORY */
 rp_status rp__state_store_open(rp_ctx *ctx, const char *folder, const rp_state_store_group *groups, int n_groups, rp_state_store **out);
 void rp__state_store_close(rp_state_store *store);      /* NULL is fine */
 
-/* The window with element `at` of the group, of those parts; it stays at hand until the next take. errors RP_ERR_IO */
+/* Read the requested parts of the window that contains element `at` of the group; valid until the next take. errors RP_ERR_IO */
 rp_status rp__state_store_take(rp_state_store *store, int group, unsigned parts, int64_t at, rp_state_store_view *out);
-/* What was taken last, as it is now. errors RP_ERR_IO, of this or of an earlier write */
+/* Write back the window taken last with its current contents. errors RP_ERR_IO, of this or of an earlier write */
 rp_status rp__state_store_keep(rp_state_store *store, const rp_state_store_view *view);
-/* The part is fresh again, in all groups. */
+/* Mark a part as fresh in all groups. */
 void rp__state_store_forget(rp_state_store *store, int part);
-/* All that was kept is in the file. errors RP_ERR_IO */
+/* Wait until all kept windows are in the file. errors RP_ERR_IO */
 rp_status rp__state_store_flush(rp_state_store *store);
 
 int64_t rp__state_store_bytes(const rp_state_store *store);     /* of all parts of all groups, kept or not */
-struct rp_disk_queue *rp__state_store_disk_queue(rp_state_store *store);  /* tests only: for its faults */
+struct rp_disk_queue *rp__state_store_disk_queue(rp_state_store *store);  /* for tests only: to inject faults */
 
 #endif

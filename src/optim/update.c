@@ -1,4 +1,4 @@
-/* optim/update.c -- the update of one parameter: at once where its states are in memory, else window by window. */
+/* optim/update.c -- updates one parameter: at once if its states are in memory, else window by window. */
 #include "optim/internal.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const 
     return call;
 }
 
-/* Weights, states and masters are read and written, the gradient is read. */
+/* Weights, states and masters are read and written; the gradient is read. */
 static int64_t update_bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
 {
     int64_t bytes = rp_meta_bytes(&s->param.tensor->m) + (s->master ? rp_meta_bytes(&s->master->m) : 0);
@@ -68,7 +68,7 @@ static void update_at_once(rp_optim *o, int i, const rp_tensor *grad, const rp_o
 
 static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
 
-/* What no update has written: moments are zero, a master is its bf16 parameter. */
+/* Fills parts that no update has written: moments with zero, a master with its bf16 parameter. */
 static rp_status fill_fresh(const rp_optim *o, const rp_state_store_view *v)
 {
     const rp_tensor *param = o->slots[v->group].param.tensor;
@@ -119,7 +119,7 @@ static rp_optim_call call_of_window(const rp_optim_call *all, const rp_state_sto
     return call;
 }
 
-/* The sum of squares is one of the whole gradient: adding up windows would round it otherwise. */
+/* The sum of squares is computed over the whole gradient, because adding sums of windows would round differently. */
 static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
 {
     rp_optim_call all = make_call(o, i, grad, step);
@@ -136,7 +136,7 @@ static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const
     return RP_OK;
 }
 
-/* ---- both ---- */
+/* ---- both ways ---- */
 
 static void note_writes(const rp_optim_slot *s)
 {
@@ -155,7 +155,7 @@ void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_
     note_writes(&o->slots[i]);
 }
 
-/* Whatever failed, the disk queue remembers and tells once more. */
+/* The disk queue remembers any error and returns it here. */
 rp_status rp__optim_settle(rp_optim *o)
 {
     if (!o->store) return RP_OK;

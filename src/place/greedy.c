@@ -1,9 +1,9 @@
-/* place/greedy.c -- item after item, each in the first gap from its wall.
+/* place/greedy.c -- places item after item, each in the first gap from its wall.
  *
- * The tightest instant has no byte to spare: who lives then is placed first, side by side, and the order decides only what is free at
- * other instants. It is good where lives are nested: long ones at the wall, short ones towards the middle. There are two walls, as what
- * a forward saves and what a backward makes for long cross: these come to be while those go. So each item takes the wall at which fewer
- * bytes of longer lives cross its own.
+ * The tightest instant has no byte to spare. Items that live then are placed first, side by side; the order only decides what is free at
+ * other instants. This works well for nested lives: long ones at the wall, short ones towards the middle. There are two walls because two
+ * kinds of long lives cross: values saved by a forward end while long-lived values of the backward begin. So each item takes the wall at
+ * which fewer bytes of longer lives cross its own life.
  */
 #include "place/internal.h"
 
@@ -72,7 +72,7 @@ int rp__place_list_placed(place_problem *p, place_item **list)
 
 /* ---- walls ---- */
 
-/* Bytes by instant, as a binary indexed tree. */
+/* Bytes for each instant, as a binary indexed tree. */
 typedef struct { int64_t *at; int n; } sums;
 
 static void sums_add(sums *s, int instant, int64_t bytes)
@@ -88,7 +88,7 @@ static int64_t sums_before(const sums *s, int instant)
     return sum;
 }
 
-typedef struct { sums first, last; } wall;         /* births and deaths of those who have taken it */
+typedef struct { sums first, last; } wall;         /* births and deaths of the items at this wall */
 
 static rp_status wall_new(place_problem *p, wall *w)
 {
@@ -98,7 +98,8 @@ static rp_status wall_new(place_problem *p, wall *w)
     return w->first.at && w->last.at ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* Those who are born after the item, or die before it. They live no shorter, so they cross its life. */
+/* Returns the bytes of items at the wall that are born or die during the item's life. They live at least as long as the item, so their
+ * lives cross its life. */
 static int64_t crossing(const wall *w, const place_item *item)
 {
     return sums_before(&w->first, item->last + 1) - sums_before(&w->first, item->first + 1) + sums_before(&w->last, item->last) -
@@ -131,8 +132,8 @@ static bool turn(place_item *item, bool from_high)
     return true;
 }
 
-/* What is free beside the largest gap, at the instants of an item that has no place, lies between the walls' stacks: who adjoins such a hole on
- * the side of the middle keeps others from closing it. It takes the other wall. Returns how many did. */
+/* During the life of an unplaced item, the largest gap is the middle between the two stacks. Any other free space is a hole in a stack. The
+ * item next to the hole on the side of the middle keeps it open, so it changes to the other wall. Returns how many changed. */
 static int turn_around(place_problem *p, const place_item *missing, place_item **near)
 {
     int n = 0, turned = 0;
@@ -178,7 +179,7 @@ rp_status rp__place_turn(place_problem *p, int *n)
     return RP_OK;
 }
 
-/* ---- the pass ---- */
+/* ---- the greedy pass ---- */
 
 rp_status rp__place_greedy(place_problem *p, int life)
 {

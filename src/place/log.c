@@ -1,4 +1,4 @@
-/* place/log.c -- the ledger observed as a list of buffers, and these placed. */
+/* place/log.c -- turns the events of the ledger into a list of buffers, and places them. */
 #include "place/log.h"
 
 #include <stdlib.h>
@@ -11,25 +11,25 @@ enum { NONE = -1 };
 
 typedef struct {
     rp_place_buffer place;
-    int64_t bytes;                      /* as asked for */
-    int like;                           /* the take it is laid like; NONE */
+    int64_t bytes;                      /* as requested */
+    int like;                           /* the take whose offset it shares; NONE */
 } entry;
 
 typedef struct { int event, take; } mark;
 
 struct rp_place_log {
     rp_ctx *ctx;
-    entry *take;                        /* in order */
-    rp_place_buffer *fixed;             /* stretches of what is live when the log begins … */
+    entry *take;                        /* in order of events */
+    rp_place_buffer *fixed;             /* stretches of memory that is live when the log begins … */
     rp_place_buffer *given;             /* … and blocks of them that are given back */
     mark *mark;
     rp_blocks blocks;                   /* tag: take */
     int n_takes, n_fixed, n_given, n_marks, room_takes, room_fixed, room_given, room_marks, n_events;
-    int pass;                           /* the context's, when the last mark was set */
+    int pass;                           /* the context's pass when the last mark was set */
     bool lost;
 };
 
-/* Appends an entry; without memory the log is lost. */
+/* Appends an entry; if memory runs out, the log is lost. */
 #define PUT(log, list, n, room, ...) \
     do { \
         if (RP_GROW((log)->ctx, (log)->list, (log)->room, (log)->n + 1)) (log)->lost = true; \
@@ -49,7 +49,7 @@ static void log_take(rp_place_log *log, const rp_mem_event *event)
     log->blocks.n++;
 }
 
-/* Who was not taken here was there before. */
+/* A block that was not taken during the log existed before it. */
 static void give(rp_place_log *log, const rp_mem_event *event)
 {
     rp_block *b = rp__blocks_find(&log->blocks, event->offset);
@@ -60,7 +60,7 @@ static void give(rp_place_log *log, const rp_mem_event *event)
     } else PUT(log, given, n_given, room_given, (rp_place_buffer){ .bytes = event->taken, .end = log->n_events, .offset = event->offset });
 }
 
-/* A micro-batch begins. */
+/* Marks the beginning of a micro-batch. */
 static void mark_pass(rp_place_log *log)
 {
     log->pass = rp__tape_ctx(log->ctx)->pass;
@@ -162,7 +162,7 @@ static void log_put(rp_place_buffer *list, int *n, int64_t from, int64_t to, int
     if (to > from) list[(*n)++] = (rp_place_buffer){ .bytes = to - from, .end = end, .offset = from };
 }
 
-/* What is not given back is there to the end. A stretch has room for all of its blocks that are, and for what is between them. */
+/* Memory that is not given back is live to the end. A stretch without its freed blocks includes the gaps between the other blocks. */
 static void list_fixed(rp_place_log *log, rp_place_buffer *list, int *n)
 {
     int end = log->n_events ? log->n_events : 1, at = 0;
@@ -227,7 +227,7 @@ static rp_status place_all(rp_place_log *log, int64_t most, rp_mem_place **place
 rp_status rp__place_log_end(rp_place_log *log, int64_t most, rp_mem_place **place, int *n, rp_placement *out)
 {
     rp__mem_observe(log->ctx->space[0], NULL, NULL);
-    rp_status status = log->lost ? rp_fail(log->ctx, RP_ERR_MEMORY, "no memory to note what a step takes") : place_all(log, most, place, out);
+    rp_status status = log->lost ? rp_fail(log->ctx, RP_ERR_MEMORY, "no memory to log the buffers of a step") : place_all(log, most, place, out);
     *n               = log->n_takes;
     log_free(log);
     return status;

@@ -1,4 +1,4 @@
-/* place/place.c -- from buffers to items and back; the bound. */
+/* place/place.c -- turns buffers into items and back, and computes the bound. */
 #include "place/internal.h"
 
 #include <stdlib.h>
@@ -12,9 +12,9 @@ static int by_number(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-typedef struct { int *start, n; } instants;        /* the first birth of each */
+typedef struct { int *start, n; } instants;        /* first birth of each instant */
 
-/* Buffers of no bytes meet nobody. A birth begins an instant if somebody has died since the one before. */
+/* Buffers without bytes are ignored. A birth begins a new instant if a buffer has died since the last birth. */
 static rp_status find_instants(rp_bump *bump, const rp_place_buffer *buffer, int n, instants *out)
 {
     int *begin = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *begin), *end = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *end);
@@ -37,7 +37,7 @@ static rp_status find_instants(rp_bump *bump, const rp_place_buffer *buffer, int
     return RP_OK;
 }
 
-/* How many instants begin before `event`. */
+/* Returns the number of instants that begin before `event`. */
 static int instants_before(const instants *t, int event)
 {
     int a = 0, b = t->n;
@@ -50,7 +50,7 @@ static int instants_before(const instants *t, int event)
     return a;
 }
 
-/* The instant it is born in begins at or before its birth, the last one before its death. */
+/* The first instant of an item begins at or before its birth; the last one begins before its death. */
 static place_item item_of(const instants *t, const rp_place_buffer *b, int index)
 {
     return (place_item){ .bytes = b->bytes, .offset = b->offset < 0 ? PLACE_NOWHERE : b->offset, .fixed = b->offset >= 0, .buffer = index,
@@ -106,7 +106,7 @@ int64_t rp__place_peak(const place_peaks *p, int first, int last)
     return left > right ? left : right;
 }
 
-/* ---- what is live ---- */
+/* ---- live bytes ---- */
 
 static rp_status sum_live(place_problem *p, place_peaks *live)
 {
@@ -132,9 +132,9 @@ static rp_status open_problem(place_problem *p, rp_ctx *ctx, const rp_place_buff
     return RP_OK;
 }
 
-/* ---- what is fixed ---- */
+/* ---- fixed items ---- */
 
-/* Whatever lies at the bottom all the time, without holes, is the floor, and no item any more. */
+/* Fixed items at the bottom that live all the time, without holes, become the floor and are no longer items. */
 static rp_status lay_floor(place_problem *p)
 {
     int n = 0;
@@ -158,7 +158,7 @@ static rp_status lay_floor(place_problem *p)
     return RP_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole placement ---- */
 
 static void tell(const place_problem *p, rp_place_buffer *buffer, int n, rp_placement *out)
 {

@@ -1,9 +1,10 @@
-/* place/room.c -- where there is room for an item.
+/* place/room.c -- finds room for an item.
  *
- * A tree over the instants. Each node knows two sets of addresses: `any`, taken at some instant below it, and `all`, taken at every
- * instant below it by an item that fills them. An item from instant a to b is entered in `all` of the few nodes that make up [a, b],
- * and in `any` of these and of those above. Taken for an item is then: `any` of the nodes that make up its life, `all` of those above.
- * Sets are lists of extents that do not touch: a stack of items is one extent, however many they are.
+ * The data structure is a tree over the instants. Each node has two sets of addresses. `any` holds addresses taken at some instant below
+ * the node. `all` holds addresses taken at every instant below it, by an item that covers the node. The life of an item, [a, b], is made up
+ * of a few nodes. The item is added to `all` of these nodes, and to `any` of these nodes and their ancestors. The addresses taken for an
+ * item are then `any` of the nodes that make up its life and `all` of their ancestors. A set is a list of extents that do not touch, so a
+ * whole stack of items is one extent.
  */
 #include "place/internal.h"
 
@@ -11,11 +12,11 @@
 
 enum { MOST_LISTS = 128 };
 
-typedef struct { int64_t low, high; } extent;             /* high is not included */
-typedef struct { extent *at; int n, room; } extents;     /* in order */
+typedef struct { int64_t low, high; } extent;             /* high is exclusive */
+typedef struct { extent *at; int n, room; } extents;     /* sorted */
 
 struct place_room {
-    int n_leaves;                   /* a power of two; node 1 is the root, node n_leaves + i instant i */
+    int n_leaves;                   /* a power of two; node 1 is the root, node n_leaves + i is instant i */
     extents *any, *all;
 };
 
@@ -51,7 +52,7 @@ static bool widen(rp_bump *bump, extents *list)
     return true;
 }
 
-/* The first extent that ends at or behind `low`. */
+/* Returns the first extent that ends at or after `low`. */
 static int room_find(const extents *list, int64_t low)
 {
     int a = 0, b = list->n;
@@ -125,7 +126,7 @@ static int lists_of(const place_room *room, const place_item *item, const extent
     return n;
 }
 
-/* ---- the search for a gap ---- */
+/* ---- searching a gap ---- */
 
 int64_t rp__place_room_low(place_problem *p, const place_item *item)
 {

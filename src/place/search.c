@@ -1,12 +1,12 @@
-/* place/search.c -- the table of heuristics, and in which order they are tried.
+/* place/search.c -- the table of heuristics, and the order in which they are tried.
  *
  *   1. walls: a greedy pass, which places most traces; then passes in which buffers that keep holes open take the other wall
- *   2. skylines: a greedy pass for long-lived buffers and a skyline for the others, with ever longer lives for "long"
- *   3. the same below a higher roof, raised by as little as helps
+ *   2. skylines: a greedy pass for long-lived buffers and a skyline for the others, with an increasing limit for "long-lived"
+ *   3. the same below a higher roof, raised by as little as possible
  *
- * After each try, if few buffers found no place, each of them is placed in a window of its own.
+ * After each try, if few buffers are unplaced, each of them is placed in a window of its own.
  *
- * To add a heuristic, write a function that places items and ends with settle(), and give it a line in `ways`. bench/place then shows
+ * To add a heuristic, write a function that places items and ends with search_settle(), and add an entry to `ways`. bench/place then shows
  * which traces need it.
  */
 #include "place/internal.h"
@@ -18,7 +18,7 @@ enum { MOST_ROUNDS = 4, MOST_MENDED = 8, LONG_LIFE = 16, BRIEF = 4, LEAST_RAISE 
 
 typedef struct {
     place_problem *p;
-    int64_t *best, least;           /* offsets of the best try, and the bytes it found no place for */
+    int64_t *best, least;           /* offsets of the best try · bytes it left unplaced */
     int64_t most_work;
 } search;
 
@@ -37,7 +37,7 @@ static int64_t missing(const place_problem *p, int *n)
     return bytes;
 }
 
-/* Returns how many are missing. */
+/* Returns the number of unplaced items. */
 static int search_note(search *s)
 {
     int n;
@@ -63,7 +63,7 @@ static rp_status search_settle(search *s)
 
 static bool enough(const search *s) { return s->least == 0 || s->p->work > s->most_work; }
 
-/* *turned: how many look from the other wall in the next pass. */
+/* *turned: number of items that use the other wall in the next pass. */
 static rp_status try_greedy(search *s, int *turned)
 {
     rp__place_sort(s->p, rp__place_by_tight_life);
@@ -72,7 +72,7 @@ static rp_status try_greedy(search *s, int *turned)
     return search_settle(s);
 }
 
-/* Items that live at least `life` instants may take either wall, others the lower one. */
+/* Items that live for at least `life` instants may use either wall, others only the lower one. */
 static rp_status try_turned(search *s, int life)
 {
     int most = is_left_out(s->p, PLACE_TURNS) ? 0 : MOST_ROUNDS;
@@ -96,7 +96,7 @@ static rp_status try_long_walls(search *s, place_compare *order)
     return RP_OK;
 }
 
-/* Those that live at least so many instants first, then the rest. */
+/* Place items that live for at least `life` instants first, then the others. */
 static rp_status try_mixed(search *s, int life, place_compare *order)
 {
     if (enough(s)) return RP_OK;
@@ -118,7 +118,7 @@ static rp_status try_skylines(search *s, place_compare *order)
 
 /* ---- the table ---- */
 
-enum { WALLS, SKYLINES, KINDS };        /* ways of one kind share a limit of work */
+enum { WALLS, SKYLINES, KINDS };        /* entries of one kind share a work limit */
 
 static const struct {
     const char *name;
@@ -161,7 +161,7 @@ static rp_status raise_roof(search *s)
     return RP_OK;
 }
 
-/* Where nothing helps, those that have no place lie above all others, as low as they can. */
+/* If nothing helps, unplaced items are put above all others, as low as possible. */
 static rp_status put_on_top(place_problem *p)
 {
     p->roof = INT64_MAX;
@@ -185,7 +185,7 @@ rp_status rp__place_search(place_problem *p, bool *placed)
     s.best = rp__bump_alloc(&p->bump, (p->n + 1) * (int64_t)sizeof *s.best);
     if (!s.best) return RP_ERR_MEMORY;
     RP_TRY(rp__place_room_new(p));
-    RP_TRY(try_ways(&s, WALLS_WORK, p->most < RP_PLACE_ANY ? ASKED_WORK : SKYLINE_WORK));     /* who asks for so much may ask for another plan */
+    RP_TRY(try_ways(&s, WALLS_WORK, p->most < RP_PLACE_ANY ? ASKED_WORK : SKYLINE_WORK));     /* with a limit, the caller may try another plan */
     RP_TRY(raise_roof(&s));
     for (int i = 0; i < p->n; i++) p->item[i].offset = s.best[i];
     *placed = !s.least || p->most >= RP_PLACE_ANY;

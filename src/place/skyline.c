@@ -1,15 +1,15 @@
-/* place/skyline.c -- from the bottom up, valley after valley, between what is placed already.
+/* place/skyline.c -- places items valley by valley, from the bottom up, between items that are already placed.
  *
  *     ▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔▔
- *     what hangs from above ┌──────
- *                       ┌───┘        What is placed has a skyline over the instants. In its lowest valley goes the first item of the
- *               ┌───┐   └──┐         order that lives within it and fits below what hangs; where there is none, the valley is filled up
- *       ┌───────┘   │   ┌──┘         to its lower edge, which wastes it.
+ *     items from above      ┌──────
+ *                       ┌───┘        The placed items form a skyline over the instants. Its lowest valley receives the first item of
+ *               ┌───┐   └──┐         the order that lives within the valley and fits below the items above. If no item fits, the
+ *       ┌───────┘   │   ┌──┘         valley is filled up to its lower edge; that space is wasted.
  *       │    ▲      └───┘
  *       └──────────────────▶ instants
  *
- * Greedy passes leave holes that nobody fits into in the end; here waste comes where nobody could have gone. One way often finds what
- * the other one misses.
+ * Greedy passes leave holes into which no remaining item fits. Here space is wasted only where no item fits. Each method often succeeds
+ * where the other fails.
  */
 #include "place/internal.h"
 
@@ -18,8 +18,8 @@
 typedef struct {
     int first, last;                /* instants */
     int64_t height;
-    int before, after;              /* neighbours, NONE at the ends */
-    bool gone;                      /* became another one */
+    int before, after;              /* neighbouring valleys; NONE at the ends */
+    bool gone;                      /* merged into another valley */
 } valley;
 
 enum { NONE = -1 };
@@ -29,11 +29,11 @@ typedef struct {
     rp_bump bump;
     valley *valley;
     int n;
-    int *heap, n_heap;              /* of valleys, the lowest on top */
-    place_peaks ceiling;            /* of each instant, negated: the peak is the lowest */
-    place_item **born;              /* items to be placed, by instant of birth, then by rank; NULL: placed, or will not fit any more */
-    int *start;                     /* of those of an instant, in `born` */
-    int *next;                      /* towards the next instant with items to be placed */
+    int *heap, n_heap;              /* valleys, the lowest first */
+    place_peaks ceiling;            /* for each instant, negated: the maximum is the lowest ceiling */
+    place_item **born;              /* items to place, sorted by instant of birth, then by rank; NULL: placed, or can no longer fit */
+    int *start;                     /* for each instant, the first of its items in `born` */
+    int *next;                      /* link to the next instant that has items to place */
     int64_t n_looked;
 } skyline;
 
@@ -67,7 +67,7 @@ static int heap_take(skyline *s)
     return top;
 }
 
-/* Between its neighbours; with those of its own height it becomes one. The number of the new one. */
+/* Insert a valley between its neighbours. It merges with neighbours of the same height. Returns the number of the new valley. */
 static int put_valley(skyline *s, valley v)
 {
     if (v.before != NONE && s->valley[v.before].height == v.height) {
@@ -124,7 +124,8 @@ static int next_birth(skyline *s, int instant)
     return instant;
 }
 
-/* The first of those born at an instant that lives within and fits. Valleys only rise, so who does not fit never will. */
+/* Returns the first item born at an instant that lives within the valley and fits. Valleys only rise, so an item that does not fit now
+ * never will. */
 static int first_within(skyline *s, int instant, const valley *v)
 {
     bool any = false;
@@ -142,7 +143,7 @@ static int first_within(skyline *s, int instant, const valley *v)
     return NONE;
 }
 
-/* The first of the order; NULL. */
+/* Returns the first item of the order that fits; NULL: none. */
 static place_item *skyline_choose(skyline *s, const valley *v)
 {
     int found = NONE;
@@ -172,9 +173,9 @@ static void list_births(skyline *s)
     }
 }
 
-/* ---- between what is placed ---- */
+/* ---- between placed items ---- */
 
-/* From instant first to last, [low, high) is taken, and all that is taken below is known. */
+/* Note that [low, high) is taken from instant `first` to `last`. Everything taken below must have been noted. */
 static void note_taken(skyline *s, int64_t *ground, int64_t *top, int first, int last, int64_t low, int64_t high)
 {
     for (int i = first; i <= last; i++) {
@@ -186,7 +187,7 @@ static void note_taken(skyline *s, int64_t *ground, int64_t *top, int first, int
     }
 }
 
-/* Of each instant the largest gap. */
+/* Find the largest gap of each instant. */
 static rp_status find_gaps(skyline *s, int64_t *ground)
 {
     place_problem *p    = s->p;
@@ -218,9 +219,9 @@ static rp_status lay_ground(skyline *s)
     return RP_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole skyline ---- */
 
-/* An item makes at most three valleys, and each that is filled up joins another one. */
+/* An item makes at most three valleys. Each valley that is filled up merges with another. */
 static rp_status open_skyline(skyline *s)
 {
     const place_problem *p = s->p;

@@ -1,10 +1,10 @@
-/* place/window.c -- one that found no place, and those that live briefly around it, placed anew by branch and bound.
+/* place/window.c -- places one unplaced item anew, together with short-lived items around it, by branch and bound.
  *
- * A window in time contains the whole lives of its members; whoever else lives in it stays, and leaves a member gaps to lie in. Members
- * are placed from the bottom up, each as low as it can: in every packing some order of that kind does no worse, as whatever could be
- * pushed down is pushed down. So a member is never placed below the one placed before it, nor where another one could still be put wholly
- * below it; and what is left free above at an instant has to hold all who live then and are not placed. (Canonical packings and the
- * bound by sections are those of MiniMalloc: Moffitt, ASPLOS 2023.)
+ * A window in time contains the whole lives of its members. Other items that live in it stay in place and leave gaps for the members.
+ * Members are placed from the bottom up, each as low as possible. Some order of this kind is at least as good as any packing, because
+ * everything that can be pushed down is pushed down. So a member is never placed below the previous one. It is also never placed where
+ * another member would still fit completely below it. The free space above an instant must hold all unplaced members that live then.
+ * (Canonical packings and the bound by sections are those of MiniMalloc: Moffitt, ASPLOS 2023.)
  */
 #include "place/internal.h"
 
@@ -12,27 +12,27 @@
 
 enum { MOST_MEMBERS = 60, MOST_INSTANTS = 400, MOST_WIDTHS = 24, MOST_NODES = 200 };
 
-typedef struct { int64_t low, high; } gap;         /* high is not included */
+typedef struct { int64_t low, high; } gap;         /* high is exclusive */
 
 typedef struct {
     place_item *item;
     const gap *gaps;                /* where it may lie */
     int n_gaps;
-    int64_t low, offset;            /* the lowest offset that is left to it; where it was put */
+    int64_t low, offset;            /* lowest offset still possible · offset where it was put */
     bool done;
 } member;
 
 typedef struct {
     place_problem *p;
     rp_bump bump;
-    place_item **placed, **resident;   /* by offset: all that are placed; those of them that live in the window and are no members */
+    place_item **placed, **resident;   /* by offset: all placed items · of these, items in the window that are not members */
     int n_placed, n_resident;
     member member[MOST_MEMBERS];
     int n, first, n_instants;
-    int64_t need[MOST_INSTANTS], filled[MOST_INSTANTS];    /* bytes of members to be placed; the end of the last one placed */
+    int64_t need[MOST_INSTANTS], filled[MOST_INSTANTS];    /* bytes of members still to place · end of the last member placed */
     const gap *gaps[MOST_INSTANTS];
     int n_gaps[MOST_INSTANTS];
-    int64_t low[MOST_MEMBERS][MOST_MEMBERS], below[MOST_MEMBERS][MOST_INSTANTS];     /* as they were before each step */
+    int64_t low[MOST_MEMBERS][MOST_MEMBERS], below[MOST_MEMBERS][MOST_INSTANTS];     /* values before each step, to restore them */
     int nodes;
 } window;
 
@@ -58,7 +58,7 @@ static int64_t room_above(const window *w, int instant, int64_t low)
     return bytes;
 }
 
-/* What those who stay leave free all the time from instant first to last, in gaps of at least so many bytes. */
+/* Returns the gaps of at least `bytes` that staying items leave free during all instants from `first` to `last`. NULL: RP_ERR_MEMORY. */
 static const gap *find_gaps(window *w, int first, int last, int64_t bytes, int *n)
 {
     gap *found  = rp__bump_alloc(&w->bump, (w->n_resident + 1) * (int64_t)sizeof *found);
@@ -79,7 +79,7 @@ static const gap *find_gaps(window *w, int first, int last, int64_t bytes, int *
 
 static bool is_within(const place_item *item, int first, int last) { return item->first >= first && item->last <= last; }
 
-/* False: too many. */
+/* Returns false if there are too many. */
 static bool choose_members(window *w, place_item *missing, int first, int last)
 {
     if (last - first + 1 > MOST_INSTANTS) return false;
@@ -101,7 +101,7 @@ static bool choose_members(window *w, place_item *missing, int first, int last)
     return true;
 }
 
-/* Gaps of all members, and of all instants. */
+/* Find the gaps of all members and of all instants. */
 static rp_status find_all_gaps(window *w)
 {
     for (int i = 0; i < w->n; i++) {
@@ -156,7 +156,7 @@ static bool may_fit(const window *w, int64_t low)
     return true;
 }
 
-/* The next lowest that was not tried, of these the first of the order; NULL. */
+/* Returns the member with the lowest offset that was not tried; among equals the first in the order; NULL: none. */
 static member *window_choose(window *w, int64_t low, const bool *tried)
 {
     int64_t high  = INT64_MAX;
@@ -190,7 +190,7 @@ static bool branch(window *w, int depth, int64_t low)
     return false;
 }
 
-/* ---- one that is missing ---- */
+/* ---- one unplaced item ---- */
 
 static int by_tight_area(const void *left, const void *right)
 {
@@ -220,7 +220,7 @@ static bool pack(window *w)
     return found;
 }
 
-/* Wider and wider, while the members are few. */
+/* Try wider and wider windows, as long as the members are few. */
 static rp_status mend(window *w, place_item *missing, bool *found)
 {
     *found = false;

@@ -1,4 +1,4 @@
-/* plan/fates.h -- the fates that a plan gives: for each pass of a step, the calls that are recomputed or offloaded, alone or in regions. */
+/* plan/fates.h -- the fates that a plan gives: which calls of each pass are recomputed or offloaded, alone or in regions. */
 #ifndef RP_PLAN_FATES_H
 #define RP_PLAN_FATES_H
 
@@ -8,11 +8,11 @@
 typedef struct {
     const char *op, *path;
     rp_meta out;                        /* the first output */
-    bool open;                          /* rules leave it to the plan */
-    bool recompute;                     /* it runs again, alone */
+    bool open;                          /* no rule fixes it, so the plan chooses */
+    bool recompute;                     /* its outputs are recomputed alone */
     bool kept;                          /* in a region: its outputs are held, because the region's backward reads them */
     bool offload;                       /* its outputs in may_go are offloaded */
-    uint32_t may_go;                    /* outputs, then by-products, a bit each, that a preference allows to be offloaded */
+    uint32_t may_go;                    /* outputs, then by-products that a preference allows to offload, one bit each */
 } rp_plan_call;
 
 typedef struct {
@@ -22,7 +22,7 @@ typedef struct {
     rp_stretch *region;
 } rp_plan_pass;
 
-/* The fate of an output of the call that no rule fixes. RP_NO_FATE: its region's. The tape asks here, and so does whoever plays a trace. */
+/* Returns the fate of an output that no must-rule fixes; RP_NO_FATE: that of its region. The tape and the replay of a trace both use it. */
 static inline rp_fate rp__plan_fate(const rp_plan_call *call, bool may_go)
 {
     if (call->offload && may_go) return RP_OFFLOAD;

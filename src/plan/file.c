@@ -1,4 +1,4 @@
-/* plan/file.c -- plans written and read. */
+/* plan/file.c -- writes and reads plan files, and compares them with a step. */
 #include "plan/file.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@ enum { FILE_VERSION = 1, MOST_BYTES = 64 << 20 };
 
 struct rp_plan_text {
     json_t *root;
-    char *name;                         /* of the file, for messages */
+    char *name;                         /* file name, for messages */
 };
 
 /* ---- writing ---- */
@@ -51,7 +51,7 @@ static uint64_t hash_of_passes(const rp_plan *plan)
     return hash;
 }
 
-/* What a list has of a pass: all of its entries, or those that are in. An entry is NULL without memory. */
+/* A list of a pass: all entries, or those for which is_in returns true. `entry` returns NULL if memory runs out. */
 typedef struct { const char *name; bool (*is_in)(const rp_plan_pass *pass, int i); json_t *(*entry)(const rp_plan_pass *pass, int i); } list_of;
 
 static void put_list(writer *w, const list_of *list, int n, const rp_plan_pass *pass)
@@ -183,7 +183,7 @@ static bool entries_are_good(const json_t *list, bool region)
     return true;
 }
 
-/* Plans of before keep none. */
+/* Returns the first fault in a plan file; NULL: none. Older files have no 'keep_logits'. */
 static const char *fault_in(const json_t *root)
 {
     const json_t *made_for = json_object_get(root, "made_for"), *passes = json_object_get(root, "passes"), *logits = json_object_get(root, "keep_logits");
@@ -262,31 +262,31 @@ const char *rp__plan_text_recipe(const rp_plan_text *t) { return json_string_val
 const char *rp__plan_text_machine(const rp_plan_text *t) { return json_string_value(json_object_get(json_object_get(t->root, "made_for"), "machine")); }
 bool rp__plan_text_is_empty(const rp_plan_text *t) { return json_array_size(json_object_get(t->root, "passes")) == 0; }
 
-/* ---- held against a step ---- */
+/* ---- comparing with a step ---- */
 
-static rp_status stale(rp_ctx *ctx, const rp_plan_text *t, const char *what, const char *was, const char *is)
+static rp_status stale(rp_ctx *ctx, const rp_plan_text *t, const char *part, const char *was, const char *is)
 {
-    return rp_fail(ctx, RP_ERR_CONFIG, "plan '%s' is stale: it was made for %s %s, this is %s; make it again with 'reprise plan'", t->name, what, was, is);
+    return rp_fail(ctx, RP_ERR_CONFIG, "plan '%s' is stale: it was made for %s %s, this is %s; run 'reprise plan' again", t->name, part, was, is);
 }
 
-static rp_status check_number(rp_ctx *ctx, const rp_plan_text *t, const char *key, const char *what, int64_t is)
+static rp_status check_number(rp_ctx *ctx, const rp_plan_text *t, const char *key, const char *part, int64_t is)
 {
     int64_t was = json_integer_value(json_object_get(json_object_get(t->root, "made_for"), key));
     char before[32], now[32];
 
     snprintf(before, sizeof before, "%" PRId64, was);
     snprintf(now, sizeof now, "%" PRId64, is);
-    return was == is ? RP_OK : stale(ctx, t, what, before, now);
+    return was == is ? RP_OK : stale(ctx, t, part, before, now);
 }
 
-static rp_status check_text(rp_ctx *ctx, const rp_plan_text *t, const char *key, const char *what, const char *is)
+static rp_status check_text(rp_ctx *ctx, const rp_plan_text *t, const char *key, const char *part, const char *is)
 {
     const char *was = json_string_value(json_object_get(json_object_get(t->root, "made_for"), key));
 
-    return strcmp(was, is) ? stale(ctx, t, what, was, is) : RP_OK;
+    return strcmp(was, is) ? stale(ctx, t, part, was, is) : RP_OK;
 }
 
-/* A file of before, or of a step that nobody updates, names none. */
+/* Older files, and plans of steps without an optimizer, name none. */
 static rp_status check_optimizer(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *s)
 {
     bool named = s->optimizer && json_is_string(json_object_get(json_object_get(t->root, "made_for"), "optimizer"));
@@ -294,14 +294,14 @@ static rp_status check_optimizer(rp_ctx *ctx, const rp_plan_text *t, const rp_pl
     return named ? check_text(ctx, t, "optimizer", "optimizer", s->optimizer) : RP_OK;
 }
 
-/* Whatever else changes what a step begins with. */
+/* Detects all other changes of the memory before a step. */
 static rp_status check_stands(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *s)
 {
     const char *was = json_string_value(json_object_get(json_object_get(t->root, "made_for"), "stands"));
     char is[32];
 
     snprintf(is, sizeof is, "%016" PRIx64, s->stands);
-    return was && strcmp(was, is) ? stale(ctx, t, "what stands before a step (weights, optimizer states)", was, is) : RP_OK;
+    return was && strcmp(was, is) ? stale(ctx, t, "the memory before a step (weights, optimizer states)", was, is) : RP_OK;
 }
 
 static rp_status check_stamp(rp_ctx *ctx, const rp_plan_text *t, const rp_plan_stamp *s)
@@ -341,7 +341,7 @@ static rp_status mark_recomputed(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pas
 static rp_status mark_offloaded(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
 {
     (void)pass;
-    RP_CHECK(ctx, call->may_go && !call->recompute, RP_ERR_CONFIG, "plan '%s' is wrong: what %s of '%s' makes is not open to offloading", t->name,
+    RP_CHECK(ctx, call->may_go && !call->recompute, RP_ERR_CONFIG, "plan '%s' is wrong: outputs of %s of '%s' may not be offloaded", t->name,
              call->op, call->path);
     call->offload = true;
     return RP_OK;
@@ -354,7 +354,7 @@ static rp_status mark_kept(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pas
     return RP_OK;
 }
 
-/* list NULL: the file has none. Calls that run again are marked before those that go: one call cannot do both. */
+/* list NULL: not in the file. Recomputed calls are marked before offloaded calls, because no call can be both. */
 static rp_status mark_all(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan_pass *pass, mark_call *mark)
 {
     rp_plan_call *call = NULL;
@@ -368,7 +368,7 @@ static rp_status mark_all(rp_ctx *ctx, const rp_plan_text *t, const json_t *list
     return RP_OK;
 }
 
-/* Parents before children, one behind or inside the other. */
+/* Is region n inside or after each earlier region, and sorted by `first`? */
 static bool nests(const rp_plan_pass *pass, int n)
 {
     const rp_stretch *r = &pass->region[n];

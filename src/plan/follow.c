@@ -1,4 +1,4 @@
-/* plan/follow.c -- the tape asks a plan for the fates of each call. A call that is not the planned one is an error. */
+/* plan/follow.c -- gives the tape the fates of each call of a plan, and reports calls that differ from the plan. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -14,12 +14,12 @@ static const rp_plan_pass *pass_now(const rp_plan *plan) { return &plan->pass[pl
 
 static rp_status plan_refuse(const rp_plan_pass *pass, int at, const rp_op_meta *meta, const char *path)
 {
-    static const char what[] = "the step is not the one that was planned";
+    static const char failure[] = "the step is not the one that was planned";
     const rp_plan_call *call = &pass->call[at];
 
     if (at >= pass->n_calls)
-        return rp_fail(meta->ctx, RP_ERR_STATE, "%s: %s of '%s' is one call more than the %d there were", what, meta->op->name, path, pass->n_calls);
-    return rp_fail(meta->ctx, RP_ERR_STATE, "%s: call %d is %s of '%s' with output %s, planned was %s of '%s' with output %s", what, at,
+        return rp_fail(meta->ctx, RP_ERR_STATE, "%s: %s of '%s' comes after the last of the %d planned calls", failure, meta->op->name, path, pass->n_calls);
+    return rp_fail(meta->ctx, RP_ERR_STATE, "%s: call %d is %s of '%s' with output %s, planned was %s of '%s' with output %s", failure, at,
                    meta->op->name, path, rp_meta_str(&meta->out[0]), call->op, call->path, rp_meta_str(&call->out));
 }
 
@@ -30,7 +30,7 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     if (!is_planned(pass, at, meta, scope->path)) return plan_refuse(pass, at, meta, scope->path);
     const rp_plan_call *call = &pass->call[at];
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
-        verdict[i].alone = call->recompute;     /* in a region, too, it is recomputed for each reader */
+        verdict[i].alone = call->recompute;     /* inside regions too, it is recomputed for each reader */
         if (verdict[i].must) continue;
         verdict[i].fate = (unsigned char)rp__plan_fate(call, (call->may_go >> i & 1) && verdict[i].fate == RP_OFFLOAD);
         verdict[i].by   = "plan";
@@ -38,7 +38,7 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     return RP_OK;
 }
 
-/* Its backward begins: the next call is of the next pass. */
+/* A backward begins, so the next call belongs to the next pass. */
 static rp_status recorded(void *self)
 {
     ((rp_plan *)self)->done++;

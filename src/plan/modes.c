@@ -1,4 +1,4 @@
-/* plan/modes.c -- marks of calls and regions, as each mode sets them. */
+/* plan/modes.c -- marks calls and regions as each mode does. */
 #include "plan/modes.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { NONE = -1 };
 
 static bool gathers(const rp_trace_call *c) { return c->meta.op->flags & RP_OP_COLLECTIVE; }
 
-/* Stretches of calls of one layer. Returns how many. */
+/* List the stretches of calls that belong to one layer. Returns their number. */
 static int list_layers(const rp_trace_pass *pass, rp_stretch *out)
 {
     int64_t layer, here;
@@ -47,7 +47,7 @@ static rp_status add_region(rp_plan *plan, rp_plan_pass *to, int first, int end)
     return r->path ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* Every k-th block, or all of them, `together` to a region. */
+/* Make regions of every k-th block. With every == 1, make regions of `together` consecutive blocks each. */
 static rp_status add_regions(rp_plan *plan, rp_plan_pass *to, const rp_stretch *block, int n, int every, int together)
 {
     for (int i = every - 1; i < n; i += every > 1 ? every : together) {
@@ -57,7 +57,7 @@ static rp_status add_regions(rp_plan *plan, rp_plan_pass *to, const rp_stretch *
     return RP_OK;
 }
 
-/* What the ops of the list make in a block. */
+/* Mark the outputs of the listed ops inside regions as kept. */
 static void keep_ops(const rp_trace_pass *pass, rp_plan_pass *to)
 {
     for (int r = 0; r < to->n_regions; r++)

@@ -1,4 +1,4 @@
-/* plan/plan.c -- a plan made from a solved chain: the fates of its calls. */
+/* plan/plan.c -- makes a plan from solved chains: sets the fates of its calls. */
 #include "plan/problem.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static rp_status list_calls(rp_plan *plan, const rp_trace_pass *from, rp_plan_pa
     return RP_OK;
 }
 
-/* "layers.3" of "layers.3.attn.q". */
+/* Returns the length of the module's part of a path: "layers.3" of "layers.3.attn.q". */
 static int module_chars(const char *path)
 {
     int64_t layer;
@@ -99,7 +99,7 @@ static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_pl
     }
 }
 
-/* Every call kept. */
+/* Fill in a pass in which every call is kept. */
 static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i)
 {
     const rp_trace_pass *pass = &problem->trace->pass[i];

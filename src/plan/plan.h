@@ -1,8 +1,8 @@
-/* plan/plan.h -- a plan: the fates of a step's calls, the addresses of its buffers, and the bytes and seconds that it takes.
+/* plan/plan.h -- a plan: the fates of a step's calls, the addresses of its buffers, and its bytes and seconds.
  *
  *   trace ─▶ problem: segments, ways to keep each, chain ─▶ plan ─▶ followed by the tape, call by call
  *
- * A plan is made from a trace and holds for every step that makes the calls of the trace.
+ * A plan is made from a trace. It is valid for every step that makes the calls of the trace.
  */
 #ifndef RP_PLAN_H
 #define RP_PLAN_H
@@ -10,81 +10,81 @@
 #include "plan/fates.h"
 #include "place/log.h"
 
-/* What a search left out. All false and 0: nothing. */
+/* The alternatives a search did not consider. All false and 0: it considered everything. */
 typedef struct {
     bool ways;                                  /* some ways to keep a segment */
-    bool limit;                                 /* plans of one level: the work limit was met */
+    bool limit;                                 /* plans without nested regions: the work limit was reached */
     bool regions;                               /* some plans with regions */
-    int grain;                                  /* regions that end elsewhere than at every so manieth block, but for each block alone */
+    int grain;                                  /* regions of several blocks were considered only if they end at a multiple of this many blocks */
 } rp_plan_left;
 
 typedef struct {
-    int64_t bytes;                              /* what it takes, buffers rounded to RP_ALIGN, by the solver's reckoning */
-    double seconds, recompute_seconds;              /* of the step's calls · of what runs again, or is waited for */
-    double offload_seconds;                        /* of these, what is away took: copied, waited for */
-    rp_plan_left left;                          /* of the search that found it */
+    int64_t bytes;                              /* bytes live at the peak by the solver's count, buffers rounded up to RP_ALIGN */
+    double seconds, recompute_seconds;              /* of the step's calls · of recomputing, and of waiting for offloaded values */
+    double offload_seconds;                        /* part of recompute_seconds: copying offloaded values and waiting for them */
+    rp_plan_left left;                          /* by the search that found it */
 } rp_plan_facts;
 
-typedef struct {                        /* what a rehearsal found of a step */
-    rp_mem memory;                      /* its peak, with its classes; reserved_bytes is the pool's final size */
+typedef struct {                        /* results of rehearsing a step */
+    rp_mem memory;                      /* peak by class; reserved_bytes is the final size of the pool */
     int64_t saved_bytes, step_flops, recompute_flops, offloaded_bytes;
 } rp_step_usage;
 
-/* What a program may do otherwise without another bit in what a step computes. It is the program's own affair: whoever runs it reads this. */
+/* Choices of the program that change no bit of a step's results. The program reads them and carries them out. */
 typedef struct {
-    bool in_backward;                   /* the optimizer's update */
-    bool keeps_logits;                  /* the head, for its backward */
+    bool in_backward;                   /* the optimizer updates in the backward */
+    bool keeps_logits;                  /* the head keeps the logits for its backward */
 } rp_step_variant;
 enum { RP_STEP_VARIANTS = 4 };
 
-/* How a step runs: its fates, the address of each buffer, and the bytes and seconds that it takes. A plan is made on shapes for steps of one shape, and
- * every step of that shape follows it. Programs know it as rp_step_plan. */
+/* How a step runs: its fates, the address of each buffer, its bytes and seconds. A plan is made on shapes and followed by every step of
+ * these shapes. The public name is rp_step_plan. */
 typedef struct rp_step_plan rp_plan;
 struct rp_step_plan {
-    /* the fates, as they were chosen */
+    /* the chosen fates */
     rp_bump bump;
-    bool chosen;                                /* false: fates are the program's own, and there are no passes */
-    rp_plan_pass *pass;                         /* different ones */
+    bool chosen;                                /* false: the program's own fates are used, and there are no passes */
+    rp_plan_pass *pass;                         /* distinct passes */
     int n_passes;
-    int *order, n_order;                        /* which pass each of a step's is: some begin alike */
-    int done;                                   /* passes of the step so far */
+    int *order, n_order;                        /* index in `pass` of each pass of a step, because some passes are equal */
+    int done;                                   /* passes of the current step so far */
     rp_plan_facts facts;
     rp_step_variant variant;
 
-    /* the step run with them on shapes: rp__step_try */
-    rp_mem_place *place;                        /* of each buffer a step takes, in order */
+    /* results of running the step on shapes with these fates: rp__step_try */
+    rp_mem_place *place;                        /* of each buffer that a step takes, in order */
     int n_places;
-    rp_placement placement;                     /* of a step; no step of another placement takes less than its bound */
-    uint64_t before;                            /* what is live when a step begins, and where */
+    rp_placement placement;                     /* of a step; its `bound` is a lower bound for every placement of this step */
+    uint64_t before;                            /* hash of the live memory at the beginning of a step, with addresses */
     rp_step_usage found;
-    double seconds, recompute_seconds;              /* of a step without replays; of these, and of waiting for what was offloaded. Overlapped seconds are not
-                                                 * counted (cost/overlap.h) */
-    double offload_seconds;                        /* of recompute_seconds: offloaded slots copied and waited for, whoever offloads them */
-    double comm_seconds, comm_recompute_seconds;    /* of seconds and recompute_seconds, in talk with other ranks; of replays alone */
-    double hidden_seconds;                      /* overlapped: in none of these */
-    int64_t comm_bytes;                         /* that a rank sends */
-    int64_t state_bytes;                        /* of optimizer states that an update reads from disk, and writes back … */
-    double state_seconds;                       /* … and what it takes longer for that, of seconds */
-    char machine[128];                          /* of the cost table that seconds are of … */
+    double seconds, recompute_seconds;              /* step without replays · replays and waits for offloaded slots. Overlapped seconds are not
+                                                     * counted (cost/overlap.h) */
+    double offload_seconds;                        /* part of recompute_seconds: copies of offloaded slots and waits for them, with plans and rules */
+    double comm_seconds, comm_recompute_seconds;    /* parts of seconds and recompute_seconds: communication between ranks · only in replays */
+    double hidden_seconds;                      /* overlapped, so in none of these */
+    int64_t comm_bytes;                         /* sent by one rank */
+    int64_t state_bytes;                        /* of optimizer states that an update reads from disk and writes back … */
+    double state_seconds;                       /* … and the additional time for that, part of seconds */
+    char machine[128];                          /* of the cost table for the seconds … */
     uint64_t costs;                             /* … its hash … */
     bool measured;                              /* … and whether it was measured */
 
-    /* what it is compared with */
+    /* values to compare with */
     int64_t budget;                             /* 0: none */
-    double base_seconds;                        /* of the fastest step without a budget, all kept; overheads are over it. 0: nobody asked */
-    double bound_seconds, block_bound_seconds;  /* no schedule for this budget has less recompute_seconds, no plan of blocks (rp_plan_bounds), in any variant */
-    bool at_most;                               /* of a plan of the least arena: the search for a smaller one was cut short */
+    double base_seconds;                        /* of the fastest step without a budget that keeps everything; overheads are relative to it. 0: not computed */
+    double bound_seconds, block_bound_seconds;  /* lower bounds of recompute_seconds in every variant: any schedule · plans of blocks (rp_plan_bounds) */
+    bool at_most;                               /* for a plan of the least arena: the search for a smaller one was stopped early */
 };
 
-/* Has it a region of several layers? Then the bounds of rp_plan_bounds (problem.h) are loose: neither knows the bytes inside a region that runs
- * again. */
+/* Has it a region of several layers? Then the bounds of rp_plan_bounds (problem.h) are loose, because they ignore the bytes inside a
+ * replayed region. */
 bool rp__plan_joins_layers(const rp_plan *plan);
-/* "layers.3 to layers.5", for messages. NULL without memory. */
+/* Returns a name for messages such as "layers.3 to layers.5". NULL: RP_ERR_MEMORY. */
 const char *rp__plan_region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *region);
-/* From here on passes recorded on the context follow the plan; NULL: none. Nothing is recorded then. A pass that is not of the plan fails with
- * RP_ERR_STATE at the call that differs. */
+/* Make passes recorded on the context follow the plan from now on; NULL: none. Nothing may be recorded at this time. A pass that differs
+ * from the plan fails with RP_ERR_STATE at the first different call. */
 void rp__plan_follow(rp_ctx *ctx, rp_plan *plan);
-/* No context follows it; NULL is fine. */
+/* No context may follow it; NULL is fine. */
 void rp__plan_free(rp_plan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* plan/problem.c -- a trace cut into segments, solved for budgets, and its bounds. */
+/* plan/problem.c -- cuts a trace into segments, solves it for budgets, and computes its bounds. */
 #include "plan/problem.h"
 #include "solve/chain.h"
 
@@ -20,7 +20,7 @@ static rp_status stay(rp_plan_problem *p)
     return RP_OK;
 }
 
-/* All passes have to. */
+/* Every pass must join, or `joined` stays NULL. */
 static rp_status plan_join(rp_plan_problem *p)
 {
     p->joined_solver    = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->joined_solver);
@@ -96,7 +96,7 @@ void rp__plan_problem_close(rp_plan_problem *problem)
     *problem = (rp_plan_problem){ 0 };
 }
 
-/* A solver stays with the problem, as what it finds for one budget serves the next. */
+/* Solvers stay open with the problem, because results for one budget speed up the next. */
 static rp_status open_solvers(rp_ctx *ctx, const rp_plan_problem *problem)
 {
     for (int i = 0; i < problem->trace->n_passes; i++) {
@@ -121,7 +121,7 @@ rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *b
     return RP_OK;
 }
 
-/* Of the problem and of it joined. */
+/* The minimum over the problem and its joined view. */
 static rp_status least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
 {
     int64_t joined;
@@ -145,7 +145,7 @@ rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
     return RP_OK;
 }
 
-/* Both conditions of rp_plan_bounds. */
+/* Do both conditions of rp_plan_bounds hold? */
 static bool knows_all(const rp_trace_pass *pass, const rp_cut_pass *cut)
 {
     for (int c = 0; c < cut->chain.n_classes; c++)
@@ -157,7 +157,7 @@ static bool knows_all(const rp_trace_pass *pass, const rp_cut_pass *cut)
     return true;
 }
 
-/* By plans of one view; 0: not known. */
+/* The bound for plans of one view; 0: unknown. */
 static rp_status block_bound(rp_ctx *ctx, const rp_plan_problem *view, int64_t budget, double *seconds)
 {
     double one;
@@ -190,7 +190,7 @@ rp_status rp__plan_bounds(rp_ctx *ctx, const rp_plan_problem *problem, int64_t b
     return RP_OK;
 }
 
-/* ---- solved ---- */
+/* ---- solving ---- */
 
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out)
 {

@@ -1,4 +1,4 @@
-/* plan/problem.h -- a trace as a problem: the plans that it has within a budget, and bounds for them. */
+/* plan/problem.h -- turns a trace into a problem for the solver: plans for a budget, and lower bounds. */
 #ifndef RP_PLAN_PROBLEM_H
 #define RP_PLAN_PROBLEM_H
 
@@ -6,52 +6,54 @@
 #include "solve/bound.h"
 #include "solve/segment.h"
 
-/* Every way there is to solve a trace for, made once. Where a step has different passes, regions are not among them. */
+/* All ways to solve a trace, prepared once. If a step has different passes, regions are excluded. */
 typedef struct {
     rp_bump bump;
     const rp_trace *trace;
     rp_cut_pass *pass;
-    rp_cut_pass *resident;                         /* the same where nothing goes; NULL: nothing may */
-    rp_cut_pass *joined;                        /* the same as stays, or else as pass, with the first segment and the first layer in one: what goes
-                                                 * over between them may run again, too. NULL: they do not join */
-    rp_chain_solver **solver, **resident_solver, **joined_solver;      /* of each pass; NULL: not asked yet */
-    rp_pass_bound *bound;                       /* of each pass: what no schedule gets below */
+    rp_cut_pass *resident;                         /* the same without offloading; NULL: no value may be offloaded */
+    rp_cut_pass *joined;                        /* like `resident`, with the first segment and the first layer joined, so that the value
+                                                 * between them may be recomputed too. NULL: they cannot be joined */
+    rp_chain_solver **solver, **resident_solver, **joined_solver;      /* for each pass; NULL: not opened yet */
+    rp_pass_bound *bound;                       /* for each pass: lower bound for every schedule */
     int n_bounds;
 } rp_plan_problem;
 
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out);
 void rp__plan_problem_close(rp_plan_problem *problem);
 
-/* The same question with other segments, such as `stays` with its solvers: a view of the problem, not to be closed. */
+/* Returns a view of the problem with other segments, for example `resident` with its solvers. Do not close a view. */
 rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_cut_pass *pass, rp_chain_solver **solver);
-/* All of them, the problem itself included. Returns how many. */
+/* Fill in all views, including the problem itself. Returns their number. */
 enum { RP_PLAN_VIEWS = 3 };
 int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_VIEWS]);
 
-/* The cheapest plan that takes at most `budget` bytes. *out NULL: there is none. errors RP_ERR_MEMORY */
+/* Find the cheapest plan that takes at most `budget` bytes. *out NULL: none fits. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
-/* The least bytes that any plan takes. errors RP_ERR_MEMORY */
+/* Compute the minimum bytes of all plans. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
-/* What of its seconds is copied and waited for, from its calls' marks: facts.offload_seconds and n_offloaded are set. errors RP_ERR_MEMORY */
+/* Set facts.offload_seconds and n_offloaded from the marks of the plan's calls. These seconds are copies and waits. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_count_offloaded(rp_plan *plan, const rp_plan_problem *problem);
-/* The plan that keeps everything. errors RP_ERR_MEMORY */
+/* Make the plan that keeps everything. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_bare(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan **out);
-/* The plan that solved chains say, one of each pass. errors RP_ERR_MEMORY */
+/* Make the plan of solved chains, one for each pass. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_make(rp_ctx *ctx, const rp_plan_problem *problem, const rp_chain_plan *solved, rp_plan **out);
 
-/* Seconds of what runs again that no schedule within the budget gets below; of a budget below the least of any plan, within that. errors RP_ERR_MEMORY */
+/* Compute a lower bound of the recompute seconds of every schedule within the budget. A budget below the minimum of all plans is raised to
+ * that minimum. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, double *seconds);
 
-/* Seconds of what runs again that are not got below within a budget: by any schedule; by any plan of blocks, one that the planner chooses among:
- * each segment kept in one of its ways, or in a region, or in regions in regions. The second is no less than the first, and more only where these two
- * hold of every pass:
+/* Lower bounds of recompute seconds within a budget. any: for every schedule. blocks: for every plan of blocks, the kind that the planner
+ * searches: each segment is kept in one of its ways, in a region, or in nested regions. blocks >= any. It is larger only if both
+ * conditions hold for every pass:
  *
- *   all ways are known      else a way that was left out may be faster
- *   bytes are exact         a plan of blocks takes exactly what the chain reckons (test_plan_walk), an arena no less; so a plan whose arena keeps
- *                           to the budget is one that the chain allows, and its replays take no less than the chain's bound. A value that a must keeps or
- *                           offloads, or that may go, may be there for a shorter time than is reckoned: then a plan may fit that the chain refuses
+ *   all ways are known      otherwise a way that was left out may be faster
+ *   bytes are exact         a plan of blocks takes exactly the chain's byte count (test_plan_walk), and its arena is no smaller. So a
+ *                           plan whose arena fits the budget is allowed by the chain, and the chain's bound holds for its replays.
+ *                           Values that rules keep or offload, or that may be offloaded, may be live for a shorter time than the
+ *                           chain counts. Then a plan may fit although the chain rejects it.
  *
- * errors RP_ERR_MEMORY */
+ * Errors: RP_ERR_MEMORY. */
 typedef struct { double any, blocks; } rp_plan_bounds;
 rp_status rp__plan_bounds(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan_bounds *out);
 

@@ -1,4 +1,4 @@
-/* plan/public.c -- a step of the program's own, planned and run: reprise.h says what each promises. */
+/* plan/public.c -- plans and runs a program's own step; reprise.h documents the functions. */
 #include "base/sized.h"
 #include "cost/cost.h"
 #include "plan/step.h"
@@ -9,7 +9,7 @@ typedef struct {
     rp_question question;
     rp_step_function step;
     void *user;
-    rp_step_plan *how;                  /* of the step that runs; NULL: it is being recorded */
+    rp_step_plan *how;                  /* plan of the running step; NULL: it is being recorded */
     rp_step_time time;
 } own_step;
 
@@ -67,7 +67,7 @@ static rp_status public_run(const rp_question *q, rp_step_plan *how)
     return rp__step_tell_time(&own->time, &base, how);
 }
 
-/* ---- what does not fit ---- */
+/* ---- a budget that is too small ---- */
 
 typedef struct { rp_ctx *ctx; int64_t live, most; char where[256]; } peak_watcher;
 
@@ -102,7 +102,7 @@ static rp_status public_refuse(rp_question *q, int64_t budget)
     rp_status status = public_run(q, best);
     rp__mem_observe(ctx->space[0], NULL, NULL);
     if (status == RP_OK)
-        status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s%s, for %s", rp__size_text(asked, budget),
+        status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least budget that fits is %s%s, for %s", rp__size_text(asked, budget),
                          best->at_most ? "at most " : "", rp__size_text(least, best->placement.height), w.where);
     rp__plan_free(best);
     return status;
@@ -117,7 +117,7 @@ static rp_status solve(rp_question *q, int64_t budget, rp_step_plan **out)
     return *out ? RP_OK : public_refuse(q, budget);
 }
 
-/* A step that left something would not be the one that comes next. */
+/* If a step leaves memory behind, the next step would differ from it. */
 static rp_status public_ask(rp_question *q)
 {
     rp_ctx *ctx = q->ctx;
@@ -128,12 +128,12 @@ static rp_status public_ask(rp_question *q)
     rp_mem_read(ctx, 0, false, &after);
     int64_t left = after.live_bytes - before.live_bytes;
     RP_CHECK(ctx, left == 0, RP_ERR_STATE,
-             "the step %s %" PRId64 " bytes that were %slive before it: drop gradients, and make ahead what only a first step makes",
-             left > 0 ? "leaves" : "takes away", left > 0 ? left : -left, left > 0 ? "not " : "");
+             "the step %s %" PRId64 " bytes that were %slive before it: drop gradients, and allocate one-time memory before planning",
+             left > 0 ? "leaves" : "frees", left > 0 ? left : -left, left > 0 ? "not " : "");
     return RP_OK;
 }
 
-/* budget 0: none. */
+/* budget 0: no limit */
 static rp_status plan(rp_question *q, int64_t budget, rp_step_plan **out)
 {
     rp_step_plan *made = NULL;
@@ -157,8 +157,8 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
     RP_GIVEN(ctx, ctx && step && out);
     rp_cost_table *costs;
 
-    RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "a step is planned on a context of shapes alone");
-    RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "a memory budget of %" PRId64 " bytes", budget_bytes);
+    RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "planning a step needs a shapes-only context");
+    RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "the memory budget is negative: %" PRId64 " bytes", budget_bytes);
     RP_TRY(rp__cost_table_open(ctx, &costs));
     own_step own      = { .question = { .ctx = ctx, .owner = ctx, .costs = costs, .run = public_run }, .step = step, .user = user };
     own.question.self = &own;

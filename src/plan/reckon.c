@@ -1,4 +1,4 @@
-/* plan/reckon.c -- a pass of a trace played under a plan: see reckon.h. */
+/* plan/reckon.c -- plays a pass of a trace under a plan: see reckon.h. */
 #include "fates/fates.h"
 #include "plan/reckon.h"
 
@@ -11,17 +11,18 @@ typedef struct {
     const rp_trace_pass *pass;
     const rp_plan_pass *plan;
     rp_fates fates;
-    int open, n_opened;             /* region of the plan that is open, and how many have been */
-    int tick;                       /* of the pass: a call in the forward, then one in the backward */
-    int *gone;                      /* by value: the last tick of the forward at which the record had it */
-    int64_t *change;                /* by tick of the forward */
-    int64_t *constants;             /* by tick of the backward: bytes of constants in what is fixed */
+    int open, n_opened;             /* open region of the plan · number of regions opened so far */
+    int tick;                       /* position in the pass: one tick for each forward call, then one for each backward call */
+    int *gone;                      /* for each value: the last tick of the forward at which the record held it */
+    int64_t *change;                /* for each tick of the forward: change of live bytes */
+    int64_t *constants;             /* for each tick of the backward: bytes of constants that the trace counts as fixed */
     rp_reckoned out;
 } play;
 
 /* ---- bytes ---- */
 
-/* Over what is fixed before the tick's work, or at the most of it, in each kind of pass. In backward constants are the record's. */
+/* Update the peak: `bytes` on top of the fixed bytes before the tick's work, or at its maximum if `most`, for each kind of pass. In the
+ * backward, the record counts constants itself. */
 static void reach(play *p, bool most, int64_t bytes)
 {
     bytes -= p->tick < p->pass->n_calls ? 0 : p->constants[p->tick - p->pass->n_calls];
@@ -50,7 +51,7 @@ static void count_forward(play *p)
     }
 }
 
-/* ---- what the record asks for ---- */
+/* ---- functions for the record ---- */
 
 static rp_status reckon_run(void *self, int c, const rp_fate_take *take)
 {
@@ -156,7 +157,7 @@ static rp_status play_forward(play *p)
 
 /* ---- backward ---- */
 
-/* What the program holds until the end is live in any case. */
+/* Bytes that the program holds until the end are always live. */
 static void count_live(play *p)
 {
     rp_fates *w = &p->fates;

@@ -1,10 +1,10 @@
-/* plan/step.c -- plans for a budget, their steps tried on shapes until the arena keeps to it, too. */
+/* plan/step.c -- finds plans for a budget, and tries their steps on shapes until the arena fits too. */
 #include "plan/step.h"
 #include "tape/tape.h"
 
 #include <math.h>
 
-/* Plans for a budget · after the first that fits · rounds for less than the least, and buffers placed in them. */
+/* Tries for a budget · tries after the first that fits · rounds of shrinking below the minimum, and buffers placed in these rounds. */
 enum { MOST_TRIES = 64, MOST_MORE = 16, MOST_LESS = 32, MOST_BUFFERS = 20000 };
 
 rp_status rp__step_or_none(rp_status status, rp_plan **out)
@@ -15,7 +15,7 @@ rp_status rp__step_or_none(rp_status status, rp_plan **out)
     return status;
 }
 
-/* ---- followed ---- */
+/* ---- following a plan ---- */
 
 static void add_stretch(void *user, int64_t offset, int64_t bytes)
 {
@@ -41,13 +41,13 @@ rp_status rp__step_follow(rp_ctx *ctx, rp_plan *p)
         rp__mem_follow(ctx->space[0], NULL, 0);
         return RP_OK;
     }
-    RP_CHECK(ctx, !p->place || rp__step_stands(ctx) == p->before, RP_ERR_STATE, "what is live before the step, or where, is not what was when it was planned");
+    RP_CHECK(ctx, !p->place || rp__step_stands(ctx) == p->before, RP_ERR_STATE, "the live memory before the step differs from the plan, in size or address");
     rp__plan_follow(ctx, p->chosen ? p : NULL);
     rp__mem_follow(ctx->space[0], p->place, p->n_places);
     return RP_OK;
 }
 
-/* ---- a step on shapes, noted ---- */
+/* ---- trying a step on shapes ---- */
 
 static rp_status step_note(const rp_question *q, int64_t most, rp_plan *p)
 {
@@ -101,8 +101,8 @@ void rp__question_close(rp_question *q)
 
 /* ---- a budget ---- */
 
-/* What to ask for next, where the arena of a plan of `bytes` was too large: the plan just below, after many of those one far below, at last
- * the least. */
+/* Returns the next byte limit after the arena of a plan of `bytes` was too large: one byte less. After many tries, an eighth of the
+ * distance to `least` less, and finally `least`. */
 static int64_t next_below(int64_t bytes, int64_t least, int tries)
 {
     int64_t far = bytes - 1 - (bytes - least) / 8;
@@ -111,8 +111,8 @@ static int64_t next_below(int64_t bytes, int64_t least, int tries)
     return rp__align_up(far) > least ? far : least;
 }
 
-/* What is away comes back ahead of its reader: where segments are not alike, beside another than was reckoned with. Then more is live than the
- * plan says, and as much less is to be asked for. */
+/* Offloaded values are prefetched. If segments differ, more can be live than the solver counts, because other values overlap with the
+ * prefetch. The excess is then subtracted from the next limit. */
 static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
     int64_t bytes = p->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
@@ -121,8 +121,8 @@ static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tr
     return bytes - excess > least ? bytes - excess : least;
 }
 
-/* What to ask for after a plan that was tried; less than the least: nothing. What rules have made again may take longer than is reckoned: then
- * a plan of fewer bytes may be faster. */
+/* Returns the next byte limit after a plan was tried; below `least`: stop. Recomputing forced by rules may take longer than the solver
+ * counts. Then a plan of fewer bytes may be faster. */
 static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
     const rp_plan_facts *reckoned = &p->facts;
@@ -132,19 +132,20 @@ static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int t
     return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
 }
 
-/* ---- one walk ---- */
+/* ---- one search ---- */
 
-/* A problem asked for a budget. The best stays between the walks of a question. */
+/* The search of one problem for a budget. `best` is shared by all searches of a question. */
 typedef struct {
     const rp_question *question;
     const rp_plan_problem *problem;
-    int64_t budget, least;              /* least: as reckoned */
-    bool cut;                           /* plans in between were passed over */
-    int64_t *buffers;                   /* that may still be placed: the work of the walk; NULL: any number */
-    rp_plan **best;                     /* NULL at first, or one that keeps to the budget */
+    int64_t budget, least;              /* least: by the solver's count */
+    bool cut;                           /* some plans were skipped */
+    int64_t *buffers;                   /* buffers that may still be placed, a work limit; NULL: no limit */
+    rp_plan **best;                     /* NULL at first, then a plan that fits the budget */
 } walk;
 
-/* The fastest that is reckoned to take so many bytes, tried. NULL: there is none, or it is reckoned to be no faster than the best. */
+/* Try the fastest plan of at most `most` bytes by the solver's count. *out NULL: none exists, or it is not faster than the best by the
+ * solver's count. */
 static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
 {
     const rp_plan *best = *w->best;
@@ -159,8 +160,8 @@ static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
     return RP_OK;
 }
 
-/* Values that a must keeps are reckoned as there for as long as they could be, so the least plan may take less than is reckoned: it is tried
- * in any case. */
+/* The solver counts must-keep values for as long as they could be live, so the least plan may take less than counted. It is tried in any
+ * case. */
 static rp_status walk_down(walk *w)
 {
     int64_t most = w->budget > w->least ? w->budget : w->least;
@@ -183,8 +184,8 @@ static rp_status walk_down(walk *w)
 
 /* ---- the views of a question ---- */
 
-/* The best of all views that keeps to the budget: each is another way to cut the same step into segments, or to let less go. Consent to offloading makes
- * no plan worse, whatever the reckoning of what is away is off by: what goes has to be better than what stays. *out: NULL, or one that does. */
+/* Find the best plan of all views that fits the budget. Each view is another way to cut the step into segments, or excludes offloading. So
+ * allowing offloading makes no plan worse, even if its cost is misjudged: offloading has to beat plans without it. *out may be NULL. */
 static rp_status walk_views(rp_question *q, int64_t budget, int64_t *buffers, bool *cut,
                             rp_plan **out)
 {
@@ -206,11 +207,11 @@ static rp_status walk_views(rp_question *q, int64_t budget, int64_t *buffers, bo
 static bool may_be_better(const rp_known_mode *known, int64_t most, rp_step_better *better, const rp_plan *best)
 {
     if (!known->is_there || known->live > most) return false;
-    if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* hidden: seconds do not add up */
+    if (better != rp__step_is_faster || !best || best->hidden_seconds > 0) return true;    /* with overlap, seconds do not add up */
     return known->recompute_seconds < best->recompute_seconds - RP_STEP_SAME * rp__step_seconds(best);
 }
 
-/* *plan: the mode's, if it was made for that. */
+/* Compute the figures of a mode if they are unknown. *plan: the mode's plan if it was made for this, else NULL. */
 static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
 {
     rp_known_mode *known = &q->mode[mode];
@@ -225,7 +226,7 @@ static rp_status know_mode(rp_question *q, int mode, rp_plan **plan)
     return RP_OK;
 }
 
-/* One that may keep to so many bytes and be better is rehearsed, for its addresses. */
+/* Rehearse a mode to get its addresses, if it may fit into `most` bytes and be better. */
 static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better *better, rp_plan **best)
 {
     rp_known_mode *known = &q->mode[mode];
@@ -238,7 +239,7 @@ static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better
         return RP_OK;
     }
     if (!plan) RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, &plan));
-    if (*best) plan->facts.left = (*best)->facts.left;       /* of the search that found no better one */
+    if (*best) plan->facts.left = (*best)->facts.left;       /* left out by the search that found no better one */
     RP_TRY(rp__step_try(q, plan, most, &one));
     if (one->placement.height <= most) rp__step_keep(best, one, better);
     else rp__plan_free(one);
@@ -251,9 +252,9 @@ static rp_status try_modes(rp_question *q, int64_t most, rp_step_better *better,
     return RP_OK;
 }
 
-/* ---- the least ---- */
+/* ---- the smallest arena ---- */
 
-/* The plan that is reckoned to take least. */
+/* Try the plan that takes least by the solver's count. */
 static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64_t budget, rp_plan **best)
 {
     rp_plan *one;
@@ -266,8 +267,8 @@ static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64
     return RP_OK;
 }
 
-/* A plan that is reckoned to take more may take less: values may be there for a shorter time than is reckoned, or the arena of the least plan have
- * holes. So less is asked for until it is refused, or until placing took too much work: then the least is told as "at most". */
+/* A plan with a larger count may need a smaller arena. Values may be live for a shorter time than counted, or the arena of the least plan
+ * may have holes. So the budget is reduced until no plan fits, or until the work limit is reached. The result is then marked at_most. */
 static rp_status shrink(rp_question *q, int64_t least, rp_plan **best)
 {
     int64_t buffers = MOST_BUFFERS;
@@ -276,7 +277,7 @@ static rp_status shrink(rp_question *q, int64_t least, rp_plan **best)
     for (int i = 0; i < MOST_LESS && !cut; i++) {
         rp_plan *smaller = NULL;
         int64_t budget        = (*best)->placement.height - 1;
-        if (budget < least) return RP_OK;       /* only the least plans are reckoned to take so little, and they have been tried */
+        if (budget < least) return RP_OK;       /* only the least plans have so small a count, and they have been tried */
         rp_status status = walk_views(q, budget, &buffers, &cut, &smaller);
         if (status == RP_OK && !smaller && !cut) return RP_OK;
         if (status == RP_OK) rp__step_keep(best, smaller, rp__step_is_smaller);
@@ -326,14 +327,14 @@ rp_status rp__step_least(rp_question *q, rp_plan **out)
 
 /* ---- a budget ---- */
 
-/* Where no plan was met on the way down, the plan of the least arena may still keep to the budget: so none above the least is refused. */
+/* If the search found no plan, the plan with the smallest arena may still fit. So no budget above the minimum is rejected. */
 static rp_status find_within(rp_question *q, int64_t budget, rp_plan **out)
 {
     bool cut = false;
 
     RP_TRY(walk_views(q, budget, NULL, &cut, out));
     RP_TRY(try_modes(q, budget, rp__step_is_faster, out));
-    if (!*out && q->trace.outside > budget) return RP_OK;       /* what stands beside passes alone is more */
+    if (!*out && q->trace.outside > budget) return RP_OK;       /* memory outside passes alone exceeds the budget */
     if (!*out) RP_TRY(find_least(q, out));
     if ((*out)->placement.height <= budget) return RP_OK;
     rp__plan_free(*out);
@@ -349,13 +350,14 @@ rp_status rp__step_within(rp_question *q, int64_t budget, rp_plan **out)
 
 /* ---- bounds ---- */
 
-/* Calls' seconds are rounded in the trace, so a bound may be off by what the order of additions makes. */
+/* The trace rounds the seconds of calls, so the bound is reduced by the error that the order of additions may cause. */
 static double bound_of(const rp_overlap_base *base, double recompute)
 {
     return base->seconds + fmax(0, rp__overlap_bound(base, recompute) - RP_STEP_SAME * base->seconds);
 }
 
-/* A mode may be no plan of the chain's: the bound is that of both. It does not depend on what was rehearsed: a plan file has the bound of its plan. */
+/* A mode may not be among the chain's plans, so the bound is the smaller of both. It does not depend on which plans were rehearsed, so it
+ * equals the bound in a plan file. */
 static rp_status bound_modes(rp_question *q, int64_t budget, rp_plan_bounds *out)
 {
     for (int mode = 0; mode < RP_PLAN_MODES; mode++) {

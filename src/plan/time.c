@@ -1,9 +1,9 @@
-/* plan/time.c -- added seconds become the seconds of a step; plans are compared. */
+/* plan/time.c -- computes the seconds of a step from added seconds, and compares plans. */
 #include "plan/time.h"
 
 #include <math.h>
 
-/* A plan estimates offloading segment by segment. Musts and preferences that are followed offload besides. */
+/* A plan estimates offloading for each segment. Values that rules offload add to it. */
 static void add_offload(const rp_step_time *t, rp_plan *p)
 {
     double backward = t->seconds - t->forward_seconds - t->update_seconds + t->recompute_seconds;
@@ -37,7 +37,7 @@ rp_status rp__step_tell_time(const rp_step_time *t, rp_overlap_base *base, rp_pl
     return RP_OK;
 }
 
-/* ---- the better one ---- */
+/* ---- comparing plans ---- */
 
 double rp__step_seconds(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
 bool rp__step_is_faster(const rp_plan *a, const rp_plan *b) { return rp__step_seconds(a) < rp__step_seconds(b) * (1 - RP_STEP_SAME); }

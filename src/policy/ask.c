@@ -1,4 +1,4 @@
-/* policy/ask.c -- one policy answers for a slot: its first rule that holds. */
+/* policy/ask.c -- asks one policy about a slot: its first rule that applies decides. */
 #include "policy/policy.h"
 
 void rp__policy_reset(rp_policy *policy)
@@ -9,7 +9,8 @@ void rp__policy_reset(rp_policy *policy)
     }
 }
 
-/* Every slot that the rule's conditions hold for is counted, whoever answers for it, so that a rule means the same wherever it stands. */
+/* Every slot that the conditions hold for is counted, even if another rule decides it. So the meaning of a rule does not depend on its
+ * position. */
 static bool counts(rp_rule *rule, const rp_slot_info *slot)
 {
     if (!rp__condition_holds_for_slot(rule->when, slot)) return false;
@@ -33,7 +34,7 @@ rp_status rp__policy_ask(rp_ctx *ctx, rp_policy *policy, const rp_slot_info *slo
         if (!rule->when) fate = ask_function(rule, slot);
         else if (counts(rule, slot)) fate = rule->fate;
         RP_CHECK(ctx, rp__is_fate(fate) || (fate & ~RP_ALLOW_MUTATION) == RP_NO_FATE, RP_ERR_ARG,
-                 "policy '%s' gave %d for '%s' %s, which is no fate", policy->name, fate, slot->path, slot->op);
+                 "policy '%s' returned %d for '%s' %s, which is not a fate", policy->name, fate, slot->path, slot->op);
         if (at >= 0 || (fate & ~RP_ALLOW_MUTATION) == RP_NO_FATE) continue;
         given = fate;
         at    = i;

@@ -1,7 +1,7 @@
-/* policy/checkpoint.c -- rp_checkpoint and rp_checkpoint_sequential: a function's calls as a region.
+/* policy/checkpoint.c -- rp_checkpoint and rp_checkpoint_sequential: the calls of a function become a region.
  *
- *   functions   f0 f1 f2 f3 f4 f5       bytes are known when all have run: each is recorded as a region of its own …
- *   segments    [     ] [ ] [     ]     … and neighbours are joined, such that the greatest sum is as small as can be
+ *   functions   f0 f1 f2 f3 f4 f5       each is recorded as a region of its own; bytes are known once all have run
+ *   segments    [     ] [ ] [     ]     neighbours are then joined so that the largest sum of bytes is as small as possible
  */
 #include "base/sized.h"
 #include "policy/stack.h"
@@ -29,7 +29,7 @@ static void drop_outputs(rp_tensor **outputs, int n)
     }
 }
 
-/* The recorded calls of fn are a region, or are not there at all; then its outputs are not either. */
+/* Either the recorded calls of fn form a region, or neither calls nor outputs of fn remain. */
 static rp_status run_region(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp_tensor *const *inputs,
                             const rp_checkpoint_options *options, rp_tensor **outputs, int n_outputs)
 {
@@ -65,7 +65,7 @@ rp_status (rp_checkpoint)(rp_ctx *ctx, rp_checkpoint_function fn, void *user, rp
 
 typedef struct { int region, group; int64_t bytes; } segment_part;
 
-/* How many groups of at most `most` bytes each the parts make. */
+/* Returns the number of groups if each may have at most `most` bytes; n + 1: a part is larger. */
 static int groups_below(const segment_part *part, int n, int64_t most)
 {
     int groups  = 1;
@@ -82,7 +82,7 @@ static int groups_below(const segment_part *part, int n, int64_t most)
     return groups;
 }
 
-/* The least greatest sum, by bisection; then as many groups as asked for, none empty. */
+/* Find the smallest possible largest sum by bisection. Then form as many groups as requested, none empty. */
 static void divide(segment_part *part, int n, int segments)
 {
     int64_t low = 0, high = 0, sum = 0;
@@ -95,7 +95,7 @@ static void divide(segment_part *part, int n, int segments)
         else low = middle + 1;
     }
     for (int i = 0; i < n; i++) {
-        bool must = n - i == segments - 1 - group;      /* as many parts are left as groups */
+        bool must = n - i == segments - 1 - group;      /* as many parts as groups remain */
         if (i > 0 && group < segments - 1 && (must || sum + part[i].bytes > high)) {
             group++;
             sum = 0;
@@ -121,7 +121,7 @@ static rp_status checkpoint_join(rp_ctx *ctx, segment_part *part, int n, int seg
     return status;
 }
 
-/* Without gradients nothing is recorded, and there is nothing to join. */
+/* Without gradients nothing is recorded, so nothing is joined. */
 static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, segment_part *part, int n, rp_tensor *input,
                            const rp_checkpoint_options *options, int segments, rp_tensor **output)
 {
@@ -150,7 +150,7 @@ rp_status rp_checkpoint_sequential_sized(size_t size, rp_ctx *ctx, const rp_chec
     rp_checkpoint_options own;
 
     RP_TAKE(ctx, own, options, size);
-    RP_CHECK(ctx, n > 0 && segments > 0 && segments <= n, RP_ERR_ARG, "rp_checkpoint_sequential: %d segments of %d functions; 1 to %d can be",
+    RP_CHECK(ctx, n > 0 && segments > 0 && segments <= n, RP_ERR_ARG, "rp_checkpoint_sequential: %d segments of %d functions; 1 to %d are allowed",
              segments, n, n > 0 ? n : 0);
     for (int i = 0; i < n; i++) RP_CHECK(ctx, fn[i], RP_ERR_ARG, "rp_checkpoint_sequential: function %d is NULL", i);
     RP_SAME_CTX(ctx, input->ctx, "input");

@@ -71,7 +71,7 @@ static bool all_slot(const rp_condition *c, const rp_slot_info *slot)
 static bool not_module(const rp_condition *c, const char *path, const rp_module *module) { return !any_module(c, path, module); }
 static bool not_slot(const rp_condition *c, const rp_slot_info *slot) { return !any_slot(c, slot); }
 
-/* ---- fields that several conditions have ---- */
+/* ---- fields shared by several conditions ---- */
 
 #define READ(name) static rp_status read_##name(rp_condition_reader *r, const rp_yaml_node *value, rp_condition *c)
 
@@ -84,7 +84,7 @@ static void read_whole(rp_condition_reader *r, const char *name, const rp_yaml_n
     rp__yaml_mismatch(r->report, name, wants, node);
 }
 
-/* k and offset of every_k_layers and every. */
+/* Reads k and offset of every_k_layers and every. */
 READ(every)
 {
     const rp_condition_line *line = &rp__conditions[c->kind];
@@ -111,7 +111,7 @@ READ(glob)
 
 /* ---- blocks ---- */
 
-/* The number of a block of the list: the last part of its path. */
+/* Reads the number of a block, the last part of its path. Returns false if it is not in the list. */
 static bool block_of(const rp_condition *c, const char *path, const rp_module *module, int64_t *i)
 {
     char list[RP_MODULE_PATH_CHARS];
@@ -222,13 +222,13 @@ static bool path_is(const rp_condition *c, const char *path, const rp_module *mo
     return rp__module_called(module, path, c->glob, RP_CALLED);
 }
 
-/* Where blocks hang in the tree says nothing about their paths: "layers" covers "layers.0", whatever module is above that. */
+/* "layers" covers "layers.0" by name alone, independently of the modules above it in the tree. */
 static bool path_covers(const rp_condition *c, const rp_slot_info *slot)
 {
     return rp__module_called(slot->module, slot->path, c->glob, RP_CALLED_WITHIN);
 }
 
-/* ---- plug-ins: one that is not open holds for nothing ---- */
+/* ---- plug-ins: a plug-in that is not open never holds ---- */
 
 static bool plugin_module(const rp_condition *c, const char *path, const rp_module *module)
 {
@@ -246,7 +246,7 @@ static rp_status read_library(rp_condition_reader *r, const rp_yaml_node *librar
 
     c->library = local[0] == '/' ? local : rp__bump_format(r->bump, "%s/%s", r->folder, local);
     if (!c->library) return RP_ERR_MEMORY;
-    ((rp_yaml_node *)library)->text = c->library;        /* the recipe is written to another folder than it came from */
+    ((rp_yaml_node *)library)->text = c->library;        /* the recipe may be written to another folder than its own */
     return RP_OK;
 }
 
@@ -276,7 +276,7 @@ static bool call(const rp_condition *c, const rp_slot_info *slot) { return slot-
 static bool larger_than(const rp_condition *c, const rp_slot_info *slot) { return slot->bytes > c->number; }
 static bool cheaper_than_flops(const rp_condition *c, const rp_slot_info *slot) { return (double)slot->flops < c->flops; }
 
-/* The rule counts: it alone knows what else it asks. */
+/* The rule counts, because only it knows its other conditions. */
 static bool counted_elsewhere(const rp_condition *c, const rp_slot_info *slot)
 {
     (void)c;
@@ -320,7 +320,7 @@ const rp_condition_line rp__conditions[RP_CONDITION_KINDS] = {
     { "every", RP_CONDITION_EVERY, "k offset", read_every, NULL, counted_elsewhere },
 };
 
-/* ---- the whole tree of one ---- */
+/* ---- operations on a whole condition ---- */
 
 void rp__condition_in_list(rp_condition *c, const char *list)
 {

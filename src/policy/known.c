@@ -1,4 +1,4 @@
-/* policy/known.c -- the table of known calls. */
+/* policy/known.c -- the hash table of known calls. */
 #include "policy/known.h"
 
 #include "base/list.h"
@@ -20,7 +20,7 @@ static bool is_known_as(const rp_policy_known *k, const rp_policy_known_call *c,
     return c->hash == hash && c->before == before && c->n_text == n && !memcmp(k->text + c->text, text, (size_t)n);
 }
 
-/* The call, or the free place where it belongs. The table has a free place. */
+/* Returns the call, or the free entry where it belongs. The table always has a free entry. */
 static rp_policy_known_call *find(const rp_policy_known *k, uint64_t hash, uint64_t before, const char *text, int n)
 {
     for (uint64_t i = hash;; i++) {
@@ -35,7 +35,7 @@ static void forget_all(rp_policy_known *k)
     k->n_call = k->n_verdict = k->n_text = 0;
 }
 
-/* At least half of the table is free. */
+/* Grow the table so that at least half of it is free. */
 static rp_status grow(rp_ctx *ctx, rp_policy_known *k)
 {
     rp_policy_known larger = *k;

@@ -1,4 +1,4 @@
-/* policy/modes.c -- a few lines of rules each. */
+/* policy/modes.c -- builds the conditions and rules of each mode. */
 #include "policy/modes.h"
 
 #include "base/bump.h"
@@ -12,7 +12,7 @@ static rp_condition *condition_new(rp_selection *c, rp_condition_kind kind)
     return made;
 }
 
-/* Blocks of the list, every k-th. */
+/* Add a condition that selects every k-th block of the list. */
 static rp_status add_blocks(rp_selection *c, const rp_mode_input *in, int64_t k, int64_t offset)
 {
     rp_condition *blocks = condition_new(c, RP_CONDITION_EVERY_K_LAYERS);
@@ -25,10 +25,10 @@ static rp_status add_blocks(rp_selection *c, const rp_mode_input *in, int64_t k,
     return RP_OK;
 }
 
-/* The layers of experts are linear layers. */
+/* "matmul" includes the linear layers of experts. */
 static const char *glob_of(const char *op) { return strcmp(op, "matmul") ? op : "*matmul"; }
 
-/* Word by word. */
+/* Compares word by word. */
 bool rp__mode_saves(const char *op)
 {
     static const char list[] = RP_MODE_SAVE;

@@ -1,4 +1,4 @@
-/* policy/pass.c -- calls are entered with their texts. Attributes show in the shapes and the FLOPs alone. */
+/* policy/pass.c -- adds calls with their texts. A text contains attributes only through shapes and FLOPs. */
 #include "policy/pass.h"
 
 #include "base/list.h"
@@ -42,7 +42,7 @@ static void append_metas(rp_policy_pass *p, const rp_meta *m, int n)
     }
 }
 
-/* At most: numbers, metas and policies beside op and path. */
+/* Upper bound in bytes: op, path, numbers, metas and policies. */
 static int64_t text_room(const rp_op_meta *m, const rp_scope *scope, const rp_policy_seen *c)
 {
     int64_t metas = (m->n_in + m->n_out + m->n_slot) * (int64_t)sizeof(rp_meta);
@@ -69,7 +69,7 @@ static rp_status write_text(rp_policy_pass *p, const rp_op_meta *m, const rp_sco
     return RP_OK;
 }
 
-/* ---- entering ---- */
+/* ---- adding a call ---- */
 
 static void describe(const rp_policy_pass *p, const rp_op_meta *m, const rp_scope *scope, int64_t flops, rp_slot_info *info)
 {

@@ -1,4 +1,4 @@
-/* policy/plugin.c -- a library opened, a function found in it, and the arguments it is given. */
+/* policy/plugin.c -- opens a library, finds a function in it, and reads the arguments of a plug-in. */
 #include "policy/plugin.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include "base/report.h"
 #include "base/yaml.h"
 
-/* What went wrong, as dlopen tells it, without the path that it begins with. */
+/* Returns the reason that dlopen gives, without the path it starts with. */
 static const char *reason(const char *library)
 {
     const char *text = dlerror();
@@ -32,7 +32,7 @@ void rp__plugin_look(rp_condition *c, rp_report *report)
         rp__report_error(report, c->place, "cannot open the library '%s' for '%s': %s", c->library, c->symbol, strerror(errno));
     else if (!S_ISREG(file.st_mode))
         rp__report_error(report, c->place, "cannot open the library '%s' for '%s': it is no file", c->library, c->symbol);
-    else rp__report_note(report, c->place, "the plug-in '%s' is not run here: what '%s' chooses is not known", c->library, c->symbol);
+    else rp__report_note(report, c->place, "the plug-in '%s' is not run here, so the choices of '%s' are unknown", c->library, c->symbol);
 }
 
 void rp__plugin_open(rp_condition *c, rp_report *report)
@@ -49,7 +49,7 @@ void rp__plugin_open(rp_condition *c, rp_report *report)
         dlclose(library);
         return;
     }
-    memcpy(&c->plugin, &found, sizeof found);        /* C has no conversion from an object's address to a function's */
+    memcpy(&c->plugin, &found, sizeof found);        /* C cannot convert an object pointer to a function pointer */
     c->opened = library;
 }
 

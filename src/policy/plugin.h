@@ -1,16 +1,16 @@
-/* policy/plugin.h -- conditions in libraries of a user's own. */
+/* policy/plugin.h -- conditions in shared libraries provided by the user. */
 #ifndef RP_PLUGIN_H
 #define RP_PLUGIN_H
 
 #include "policy/condition.h"
 
-/* What is done with each plug-in of a recipe; each writes its errors and notes into the report. */
+/* A function that is called for each plug-in of a recipe; it writes errors and notes to the report. */
 typedef void rp_plugin_use(rp_condition *c, rp_report *report);
-/* It is code that nobody has allowed: an error. */
+/* Report an error: plug-ins are code, and the user has not allowed them. */
 void rp__plugin_refuse(rp_condition *c, rp_report *report);
-/* Its file must be there. It is not opened, because opening a library runs code of it. */
+/* Check that its file exists. The library is not opened, because opening it runs its code. */
 void rp__plugin_look(rp_condition *c, rp_report *report);
-/* Fill c->opened and c->plugin from c->library and c->symbol; what is not there is an error in the report. Opened already: nothing. */
+/* Set c->opened and c->plugin from c->library and c->symbol. A missing one is an error in the report. Does nothing if it is open. */
 void rp__plugin_open(rp_condition *c, rp_report *report);
 void rp__plugin_close(rp_condition *c);
 

@@ -1,4 +1,4 @@
-/* policy/policy.c -- the names of fates; policies and their rules. */
+/* policy/policy.c -- names of fates; policies and their rules. */
 #include "policy/policy.h"
 
 #include "base/bump.h"
@@ -9,7 +9,7 @@
 
 /* ---- fates ---- */
 
-/* Our names first, in the order of rp_fate. */
+/* Reprise's names come first, in the order of rp_fate. */
 static const struct { const char *name; int fate; } fates[] = {
     { "keep", RP_KEEP }, { "recompute", RP_RECOMPUTE }, { "offload", RP_OFFLOAD }, { "prefer_keep", RP_PREFER_KEEP },
     { "prefer_recompute", RP_PREFER_RECOMPUTE }, { "prefer_offload", RP_PREFER_OFFLOAD },
@@ -35,7 +35,7 @@ const char *rp__fate_hint(const char *name, char out[RP_HINT_CHARS])
     return rp__hint(name, names, out);
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out)
 {
@@ -75,7 +75,7 @@ rp_status rp__policy_add(rp_policy *policy, const rp_rule *rule)
     return RP_OK;
 }
 
-/* A part of `when`, with its glob; NULL: memory. */
+/* Returns a part of `when` with its glob. NULL: RP_ERR_MEMORY. */
 static rp_condition *glob_part(rp_policy *policy, rp_condition_kind kind, const char *glob)
 {
     rp_bump *bump   = &policy->doc.bump;
@@ -131,7 +131,7 @@ static const char *part_of(const rp_condition *when, rp_condition_kind kind)
     return NULL;
 }
 
-/* "rule 2 (path 'layers.*', op 'matmul')", or where the rule stands in a text. At most `room` bytes; returns how many are used. */
+/* Write "rule 2 (path 'layers.*', op 'matmul')", or the rule's place in a text. Writes at most `room` bytes; returns the full length. */
 static int describe_rule(const rp_rule *rule, int number, char *out, size_t room)
 {
     const char *path = part_of(rule->when, RP_CONDITION_PATH), *op = part_of(rule->when, RP_CONDITION_OP);
@@ -142,7 +142,7 @@ static int describe_rule(const rp_rule *rule, int number, char *out, size_t room
                     op ? "op '" : "", op ? op : "", op ? "'" : path ? "" : "everything");
 }
 
-/* All lines; `out` NULL: how many bytes they take. */
+/* Write all lines and return their bytes; out NULL: only count. */
 static int64_t write_idle(const rp_policy *policy, char *out, int64_t room)
 {
     int64_t used = 0;

@@ -1,4 +1,4 @@
-/* policy/read.c -- from the tree into conditions and rules that keep their lines, and the texts that programs hand in. */
+/* policy/read.c -- reads conditions and rules from YAML trees and from texts of programs, and remembers their lines. */
 #include "policy/read.h"
 
 #include <limits.h>
@@ -47,13 +47,13 @@ const rp_yaml_node *rp__condition_field(rp_condition_reader *r, const rp_conditi
 
 static const rp_condition_line *find_line(const char *name)
 {
-    if (!strcmp(name, "type")) return &rp__conditions[RP_CONDITION_MODULE_TYPE];     /* a rule's word for it */
+    if (!strcmp(name, "type")) return &rp__conditions[RP_CONDITION_MODULE_TYPE];     /* the name used in rules */
     for (int i = 0; i < RP_CONDITION_KINDS; i++)
         if (!strcmp(name, rp__conditions[i].name)) return &rp__conditions[i];
     return NULL;
 }
 
-static void unknown(rp_condition_reader *r, const rp_yaml_node *field, const char *what, bool rule)
+static void unknown(rp_condition_reader *r, const rp_yaml_node *field, const char *kind, bool rule)
 {
     const char *names[RP_CONDITION_KINDS + 2];
     char hint[RP_HINT_CHARS];
@@ -62,7 +62,7 @@ static void unknown(rp_condition_reader *r, const rp_yaml_node *field, const cha
     for (int i = 0; i < RP_CONDITION_KINDS; i++) names[n++] = rp__conditions[i].name;
     if (rule) names[n++] = "fate";
     names[n] = NULL;
-    rp__report_error(r->report, (rp_place){ field->place.origin, field->key_line }, "unknown %s '%s'%s", what, field->key,
+    rp__report_error(r->report, (rp_place){ field->place.origin, field->key_line }, "unknown %s '%s'%s", kind, field->key,
                      rp__hint(field->key, names, hint));
 }
 
@@ -78,12 +78,12 @@ static rp_status read_parts(rp_condition_reader *r, const rp_yaml_node *list, bo
     return RP_OK;
 }
 
-/* any and all take a list, not takes one; all three may ask whatever their surroundings may. */
+/* any and all take a list, not takes one condition. All three may contain the same conditions as their surroundings. */
 static rp_status read_combination(rp_condition_reader *r, const rp_yaml_node *value, bool slots, rp_condition *c)
 {
     if (c->kind == RP_CONDITION_NOT) {
         rp_yaml_node only = *value, list = { .kind = RP_YAML_LIST, .n = 1, .first = &only };
-        only.next = NULL;                                    /* the siblings are none of its parts */
+        only.next = NULL;                                    /* its siblings are not its parts */
         return read_parts(r, &list, slots, c);
     }
     if (value->kind == RP_YAML_LIST && value->n) return read_parts(r, value, slots, c);
@@ -91,7 +91,7 @@ static rp_status read_combination(rp_condition_reader *r, const rp_yaml_node *va
     return RP_OK;
 }
 
-/* One named condition; *out stays NULL after a reported error. */
+/* Reads one named condition; *out stays NULL after a reported error. */
 static rp_status read_named(rp_condition_reader *r, const rp_yaml_node *field, const rp_condition_line *line, bool slots,
                             rp_condition **out)
 {
@@ -99,7 +99,7 @@ static rp_status read_named(rp_condition_reader *r, const rp_yaml_node *field, c
 
     *out = NULL;
     if (!line->holds_for_module && !slots) {
-        rp__report_error(r->report, place, "'%s' asks about slots; only a rule can", line->name);
+        rp__report_error(r->report, place, "'%s' is a condition on slots, which only rules may have", line->name);
         return RP_OK;
     }
     rp_condition *c = rp__bump_alloc(r->bump, (int64_t)sizeof *c);
@@ -124,7 +124,7 @@ static rp_status read_any(rp_condition_reader *r, const rp_yaml_node *node, bool
     }
     const rp_condition_line *line = find_line(node->first->key);
     if (line && line->kind == RP_CONDITION_EVERY && slots)
-        rp__report_error(r->report, node->place, "'every' counts what a rule matches: it stands beside the rule's fate");
+        rp__report_error(r->report, node->place, "'every' counts the slots that a rule matches: put it next to the rule's 'fate'");
     else if (line) return read_named(r, node->first, line, slots, out);
     else unknown(r, node->first, "condition", false);
     return RP_OK;
@@ -210,7 +210,7 @@ rp_status rp__rules_read(rp_condition_reader *r, const rp_yaml_node *list, int *
 
 /* ---- texts of programs ---- */
 
-/* Libraries are found from the working folder. */
+/* Relative library paths start at the working folder. */
 static rp_status parse(rp_yaml_doc *doc, const char *name, const char *text, rp_report *report, rp_condition_reader *r,
                        rp_yaml_node **out)
 {
@@ -225,7 +225,7 @@ static rp_status parse(rp_yaml_doc *doc, const char *name, const char *text, rp_
     return rp__yaml_parse(doc, origin, text, (int64_t)strlen(text), report, out);
 }
 
-/* A condition as a program has it: the first member is what rp_condition_free is given. */
+/* A condition read for a program. `condition` must be the first member, because rp_condition_free gets its address. */
 typedef struct { rp_condition condition, *only[1]; rp_yaml_doc doc; } read_condition;
 
 static rp_status read_text(rp_report *report, const char *text, read_condition *made)

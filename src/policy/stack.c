@@ -1,7 +1,8 @@
-/* policy/stack.c -- the policies that are active, and how the tape asks them before it records a call.
+/* policy/stack.c -- keeps the active policies, and asks them before the tape records a call.
  *
- * A call that is known costs a hash and a comparison (policy/known.h). Else the policies are asked. They have been asked about all earlier calls of
- * the pass then, in order, since their reset: a policy may have a state. */
+ * A known call costs a hash and a comparison (policy/known.h). For an unknown call the policies are asked. Since a policy may have state,
+ * they are first asked about all earlier calls of the pass, in order, after a reset.
+ */
 #include "policy/stack.h"
 
 #include "base/list.h"
@@ -11,19 +12,19 @@ enum { NONE = -1 };
 
 typedef struct rp_policy_stack {
     rp_ctx *ctx;                        /* NULL: not set up yet */
-    rp_policy *base;                    /* of rp_set_policy; NULL: none */
-    rp_policy **pushed, **active;       /* active: room for all of them, for the call that is entered */
+    rp_policy *base;                    /* the policy of rp_set_policy; NULL: none */
+    rp_policy **pushed, **active;       /* active: scratch with room for all of them, filled for the current call */
     int n_pushed, room_pushed, room_active;
-    int n_alive;                        /* policies of the context */
-    bool armed;                         /* the tape asks */
+    int n_alive;                        /* policies of the context that exist */
+    bool armed;                         /* the tape asks this stack */
     rp_policy_pass pass;
-    int asked;                          /* calls of this pass that were asked about, since the reset; NONE: not from the first on */
-    uint64_t round;                     /* of the asking that `asked` counts */
+    int asked;                          /* calls of this pass that were asked about since the reset; NONE: not from the first call on */
+    uint64_t round;                     /* number of the round that `asked` counts */
 } rp_policy_stack;
 
 /* ---- one call ---- */
 
-/* From outside in. A policy that stands on the stack twice is asked once, at its innermost place. Returns how many. */
+/* Lists policies outermost first. A policy that is on the stack twice is asked once, at its innermost place. Returns the number. */
 static int list_active(rp_policy_stack *s)
 {
     int n = 0;
@@ -37,7 +38,7 @@ static int list_active(rp_policy_stack *s)
     return n;
 }
 
-/* Policies have been asked about all calls before it. */
+/* Policies must have been asked about all earlier calls. */
 static rp_status ask_call(rp_policy_stack *s, int at, rp_verdict *verdict)
 {
     rp_policy_seen *c  = &s->pass.call[at];
@@ -45,7 +46,7 @@ static rp_status ask_call(rp_policy_stack *s, int at, rp_verdict *verdict)
     rp_policy **active = s->pass.active + c->first_active;
 
     c->nth   = rp__policy_pass_nth(&s->pass, at);
-    s->asked = NONE;                    /* until it has gone well */
+    s->asked = NONE;                    /* until asking has succeeded */
     for (int i = 0; i < c->n_active; i++) {
         if (active[i]->round != s->round) rp__policy_reset(active[i]);
         active[i]->round = s->round;
@@ -58,7 +59,7 @@ static rp_status ask_call(rp_policy_stack *s, int at, rp_verdict *verdict)
     return RP_OK;
 }
 
-/* If earlier calls of this pass were known, policies are asked about them again first. Those answers are known. */
+/* If earlier calls of this pass were only looked up, ask policies about them first. These answers are known already. */
 static rp_status ask(rp_policy_stack *s, int at, rp_verdict *verdict)
 {
     rp_verdict ignored[RP_MAX_OUT + RP_MAX_SLOT];
@@ -104,7 +105,7 @@ static void close_part(rp_ctx *ctx)
 
 const rp_ctx_part rp__part_policy = { .bytes = sizeof(rp_policy_stack), .close = close_part };
 
-/* Set up at first use, and the tape with it: setting a policy cannot fail any more. NULL after RP_ERR_MEMORY. */
+/* Returns the stack. The first use sets up the stack and the tape, so that setting a policy cannot fail later. NULL: RP_ERR_MEMORY. */
 static rp_policy_stack *stack_of(rp_ctx *ctx)
 {
     rp_policy_stack *s = stack_in(ctx);
@@ -117,7 +118,7 @@ static rp_policy_stack *stack_of(rp_ctx *ctx)
     return s;
 }
 
-/* Calls are counted as long as there is a policy that may be asked, so that they have the same numbers in every pass. */
+/* Calls are counted as long as a policy may be asked, so that they have the same numbers in every pass. */
 static void arm(rp_policy_stack *s)
 {
     const rp_decider me = { decide, s };

@@ -1,11 +1,11 @@
-/* policy/verdict.c -- what several policies say about one slot, and whether it can be done. */
+/* policy/verdict.c -- combines the answers of several policies for one slot, and checks that the result is possible. */
 #include "policy/stack.h"
 
 #include "ops/call.h"
 
 static bool is_must(int fate) { return fate < RP_PREFER_KEEP; }
 
-/* What "who" is called in a message: a rule by its place, a policy by its name. */
+/* Returns the prefix of a policy's name in messages; a rule is named by its place alone. */
 static const char *kind_of(const rp_answer *a) { return a->is_rule ? "" : "policy "; }
 
 static const char *slot_name(const rp_slot_info *slot, char out[256])
@@ -18,23 +18,23 @@ static const char *why_not_recompute(const rp_op *op)
 {
     if (rp__op_replays(op)) return NULL;
     if (op->flags & RP_OP_DECIDES) return "it decides";
-    return op->flags & RP_OP_COLLECTIVE ? "it talks to other ranks" : "it has effects";
+    return op->flags & RP_OP_COLLECTIVE ? "it communicates with other ranks" : "it has side effects";
 }
 
-/* Can it be done? What decides is passed over even by a must: "recompute everything" means all that can be, and a decision costs next to
- * nothing to keep. errors RP_ERR_CONFIG it cannot and must */
+/* Drop a fate that is impossible. Ops that decide are exempt even from must-rules: "recompute everything" means everything that can be
+ * recomputed, and keeping a decision costs almost nothing. Errors: RP_ERR_CONFIG an impossible must-rule. */
 static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info *slot, rp_answer *a)
 {
     const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_recompute(op) : NULL;
     char name[256];
 
-    RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never run again: %s",
+    RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never recomputed: %s",
              slot_name(slot, name), kind_of(a), a->by, op->name, why);
     if (why) a->fate = RP_NO_FATE;
     return RP_OK;
 }
 
-/* `inner` beside what those outside said. */
+/* Add the answer of the next inner policy to the combined answer of the outer ones. */
 static rp_status combine(rp_ctx *ctx, const rp_slot_info *slot, const rp_answer *inner, rp_answer *so_far)
 {
     bool both_must = is_must(inner->fate) && is_must(so_far->fate) && !inner->yields && !so_far->yields;

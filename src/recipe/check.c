@@ -1,5 +1,4 @@
-/* recipe/check.c -- what single keys cannot know: which mode applies, keys that contradict each other, keys that
- * have no effect beside others, and keys this version does not serve yet. */
+/* recipe/check.c -- checks that involve several keys: the mode that applies, contradictions between keys, and keys without effect. */
 #include "recipe/internal.h"
 
 #include "base/report.h"
@@ -47,7 +46,7 @@ static void check_plain_switch(rp_recipe_reader *r)
     for (int i = 0; i < RP_COUNT(excluded); i++)
         if (given(r, excluded[i]))
             rp__report_error(r->report, place(r, excluded[i]),
-                             "'enable_activation_checkpointing' and '%s' are both set; the plain switch excludes it",
+                             "'enable_activation_checkpointing' and '%s' are both set; keep one",
                              excluded[i]);
 }
 
@@ -59,7 +58,7 @@ static bool asks_for_layers(const rp_condition *c)
     return false;
 }
 
-/* The list of blocks matters to the modes that go by blocks, and to conditions that count them. */
+/* Does the list of blocks matter? It does for modes that go by blocks and for conditions that count blocks. */
 static bool needs_layers(const rp_recipe *c)
 {
     int mode = c->activation_checkpointing.mode;
@@ -85,7 +84,7 @@ static void check_ignored(rp_recipe_reader *r)
         { AC "conditions", (mode == RP_MODE_NONE || mode == RP_MODE_AUTO) && c->activation_checkpointing.n_conditions },
     };
 
-    if (written && (written->kind != RP_YAML_SCALAR || strcmp(written->text, name[mode]))) return;   /* an error already */
+    if (written && (written->kind != RP_YAML_SCALAR || strcmp(written->text, name[mode]))) return;   /* reported already */
     for (int i = 0; i < RP_COUNT(keys); i++)
         if (keys[i].ignored && given(r, keys[i].path) &&
             !(i == 4 && c->enable_activation_checkpointing != RP_SWITCH_UNSET))
@@ -110,15 +109,16 @@ static void check_model(rp_recipe_reader *r)
                          "no model: set 'model.path', or 'model.config' for random weights");
 }
 
-/* Fresh adapters, adapters of files, or none. */
+/* A recipe has fresh adapters, adapters from files, or none. */
 static void check_lora(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
 
     if (c->model.adapter && c->model.config)
-        rp__report_error(r->report, place(r, "model.adapter"), "'model.adapter' goes beside 'model.path', not 'model.config'");
+        rp__report_error(r->report, place(r, "model.adapter"), "'model.adapter' needs 'model.path', not 'model.config'");
     if (c->model.adapter && c->lora.rank.set)
-        rp__report_error(r->report, place(r, "lora.rank"), "'model.adapter' and 'lora.rank' are both set: go on with the one, or begin another");
+        rp__report_error(r->report, place(r, "lora.rank"),
+                         "'model.adapter' and 'lora.rank' are both set: the first continues an adapter, the second begins a new one; keep one");
 }
 
 static void check_optimizer(rp_recipe_reader *r)
@@ -128,11 +128,11 @@ static void check_optimizer(rp_recipe_reader *r)
     if (c->optimizer_in_bwd == RP_YES && c->clip_grad_norm.set)
         rp__report_error(r->report, place(r, "optimizer_in_bwd"),
                          "'optimizer_in_bwd' true and 'clip_grad_norm' contradict: the norm is known after backward; "
-                         "unset one, or take optimizer_in_bwd: auto");
+                         "unset one, or set optimizer_in_bwd: auto");
     if (c->optimizer_in_bwd == RP_YES && c->gradient_accumulation_steps > 1)
         rp__report_error(r->report, place(r, "optimizer_in_bwd"),
                          "'optimizer_in_bwd' true and 'gradient_accumulation_steps' %" PRId64
-                         " contradict: an update waits for the last micro-batch", c->gradient_accumulation_steps);
+                         " contradict: an update needs the gradients of all micro-batches", c->gradient_accumulation_steps);
 }
 
 bool rp__dataset_has_pairs(const rp_recipe_dataset *d)
@@ -162,7 +162,7 @@ static void check_dataset(rp_recipe_reader *r, const char *group, const rp_recip
         rp__report_error(r->report, place(r, path), "'%s' false needs '%s.format' jsonl, chat or alpaca: other data has no prompts", path, group);
 }
 
-/* ---- notes on what has no effect ---- */
+/* ---- notes on keys without effect ---- */
 
 static void note_unused(rp_recipe_reader *r, const char *path, bool unused, const char *why)
 {
@@ -200,14 +200,14 @@ static const char *format_of(const rp_recipe_dataset *d)
     return names[d->format];
 }
 
-/* Nothing is taken over from dataset: lines of JSON that are scored as plain text give a loss, too, and no error. */
+/* dataset_val inherits nothing from dataset. Scoring JSON lines as plain text would give a loss without an error. */
 static void note_val_format(rp_recipe_reader *r)
 {
     const rp_recipe *c = r->recipe;
 
     if (rp__recipe_validates(c) && !given(r, "dataset_val.format") && c->dataset.format != c->dataset_val.format)
-        rp__report_note(r->report, place(r, "dataset_val.path"), "'dataset_val.format' is %s, its default, and 'dataset.format' is %s: write it if the files "
-                        "are alike", format_of(&c->dataset_val), format_of(&c->dataset));
+        rp__report_note(r->report, place(r, "dataset_val.path"), "'dataset_val.format' is %s, its default, and 'dataset.format' is %s: set it if the files "
+                        "have the same format", format_of(&c->dataset_val), format_of(&c->dataset));
 }
 
 static void note_effects(rp_recipe_reader *r)
@@ -259,7 +259,7 @@ void rp__recipe_check(rp_recipe_reader *r)
     note_effects(r);
 }
 
-/* How weights and sums are shared out: of one rank nothing is. */
+/* Notes the keys that shard weights and gradients: they have no effect with one rank. */
 void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report)
 {
     for (int i = 0; i < rp__recipe_n_keys; i++) {

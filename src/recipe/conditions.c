@@ -1,4 +1,4 @@
-/* recipe/conditions.c -- the conditions and rules of a recipe: read, and what its mode makes of them. */
+/* recipe/conditions.c -- reads the conditions and rules of a recipe, opens their plug-ins and derives the selection from the mode. */
 #include "policy/plugin.h"
 #include "policy/condition.h"
 #include "policy/read.h"
@@ -24,7 +24,7 @@ rp_status rp__recipe_read_rules(rp_recipe_reader *r, const rp_yaml_node *node)
     return rp__rules_read(&rules, node, &r->recipe->activation_checkpointing.n_rules, &r->recipe->activation_checkpointing.rule);
 }
 
-/* ---- of the whole recipe ---- */
+/* ---- functions of the whole recipe ---- */
 
 void rp__recipe_bind_layers(rp_recipe *recipe)
 {

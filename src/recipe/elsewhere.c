@@ -1,4 +1,4 @@
-/* recipe/elsewhere.c -- what to write here for a key of another system that is not translated. */
+/* recipe/elsewhere.c -- hints for keys of other systems that are not translated (elsewhere.def). */
 #include "recipe/internal.h"
 
 static const struct { const char *key, *hint; } elsewhere[] = {

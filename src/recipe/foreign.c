@@ -1,7 +1,8 @@
-/* recipe/foreign.c -- the keys of Modalities, Megatron and torchtune (foreign.def), turned into ours before the schema sees them.
+/* recipe/foreign.c -- translates the keys of Modalities, Megatron and torchtune (foreign.def) before the schema walk.
  *
- * Each translation is a note. What has no equivalent is an error, and so are two systems at once, or a foreign key beside one of ours that
- * says the same thing. */
+ * Each translation is a note in the report. Errors are: a value without an equivalent, keys of two systems at once, and a foreign key next to a
+ * Reprise key of the same meaning.
+ */
 #include "recipe/internal.h"
 
 #include "base/report.h"
@@ -36,10 +37,10 @@ static const foreign_item items[] = {
 typedef struct {
     rp_recipe_reader *r;
     rp_yaml_node *root;
-    rp_yaml_node *found[RP_COUNT(keys)];        /* taken out of the tree; NULL: not set */
+    rp_yaml_node *found[RP_COUNT(keys)];        /* removed from the tree; NULL: not set */
 } foreign;
 
-/* An error where the key of `node` stands. */
+/* Reports an error at the key of `node`. */
 #define KEY_ERROR(t, node, ...) rp__report_error((t)->r->report, rp__yaml_key_place(node), __VA_ARGS__)
 
 bool rp__recipe_is_foreign(const char *key)
@@ -51,7 +52,7 @@ bool rp__recipe_is_foreign(const char *key)
 
 /* ---- the tree ---- */
 
-/* The value of a key of the table; NULL: it is not set. */
+/* The value of a key of the table; NULL if it is not set. */
 static rp_yaml_node *get(const foreign *t, const char *key)
 {
     for (int i = 0; i < RP_COUNT(keys); i++)
@@ -59,10 +60,10 @@ static rp_yaml_node *get(const foreign *t, const char *key)
     return NULL;
 }
 
-/* The scalar's text; "" for a list or a map, which no word equals. */
+/* The text of a scalar; "" for a list, a map or NULL. "" equals no word of the table. */
 static const char *text_of(const rp_yaml_node *node) { return node && node->kind == RP_YAML_SCALAR ? node->text : ""; }
 
-/* `node` and all below it stand at `place`. */
+/* Sets the place of `node` and of all nodes below it. */
 static void set_place(rp_yaml_node *node, rp_place place)
 {
     node->place    = place;
@@ -70,7 +71,7 @@ static void set_place(rp_yaml_node *node, rp_place place)
     for (rp_yaml_node *child = node->first; child; child = child->next) set_place(child, place);
 }
 
-/* The key `path` gets a value written here; `old` stood at `from`. */
+/* Sets the key `path` to `value` and notes the translation. `from` is the foreign key's node, `old` its description in the note. */
 static rp_status become(foreign *t, const rp_yaml_node *from, const char *old, const char *path, const char *value)
 {
     rp_yaml_node *node;
@@ -82,7 +83,7 @@ static rp_status become(foreign *t, const rp_yaml_node *from, const char *old, c
     return rp__recipe_put(t->r, t->root, path, node);
 }
 
-/* The key `path` gets the value of `from`, as it is. */
+/* Sets the key `path` to a copy of the value of `from` and notes the translation. */
 static rp_status move(foreign *t, const rp_yaml_node *from, const char *old, const char *path)
 {
     rp_yaml_node *node = rp__yaml_copy(&t->r->recipe->doc, from);
@@ -94,7 +95,7 @@ static rp_status move(foreign *t, const rp_yaml_node *from, const char *old, con
 
 /* ---- words and items ---- */
 
-/* "a, b" */
+/* Appends a name to a list such as "a, b". */
 static void add_name(char *all, size_t room, const char *name)
 {
     size_t used = strlen(all);
@@ -102,7 +103,7 @@ static void add_name(char *all, size_t room, const char *name)
     snprintf(all + used, room - used, "%s%s", used ? ", " : "", name);
 }
 
-/* The row of a value that is one of the table's words. NULL: it is none, and that is reported. */
+/* The row of the table for the word in `node`. NULL after a reported error if it is not a known word. */
 static const foreign_word *find_word(const foreign *t, const rp_yaml_node *node)
 {
     const char *names[RP_COUNT(words) + 1] = { NULL };
@@ -128,7 +129,7 @@ static rp_status become_word(foreign *t, const rp_yaml_node *node, const foreign
     return become(t, node, old, w->path, w->value);
 }
 
-/* "torch.ops.aten.mm.default" is "aten.mm", and so is "mm". */
+/* Compares an item with a row. "torch.ops.aten.mm.default" and "mm" both match "aten.mm". */
 static bool is_item(const foreign_item *row, const char *key, const char *name)
 {
     char bare[128];
@@ -141,7 +142,7 @@ static bool is_item(const foreign_item *row, const char *key, const char *name)
     return !strcmp(row->key, key) && (!strcmp(bare, row->item) || (dot && !strcmp(bare, dot + 1)));
 }
 
-/* The value for an item; NULL: it has none, and that is reported. */
+/* The value for an item; NULL after a reported error if it has no equivalent. */
 static const char *find_item(const foreign *t, const char *key, const rp_yaml_node *item)
 {
     char all[256] = "";
@@ -154,7 +155,7 @@ static const char *find_item(const foreign *t, const char *key, const rp_yaml_no
     return NULL;
 }
 
-/* A list, or one item, becomes a list of ours, in which each value stands once. */
+/* Translates a list, or a single item, to a list in which each value occurs once. */
 static rp_status become_items(foreign *t, const rp_yaml_node *list, const char *old, const char *path)
 {
     const rp_yaml_node *each = list->kind == RP_YAML_LIST ? list->first : list;
@@ -171,7 +172,7 @@ static rp_status become_items(foreign *t, const rp_yaml_node *list, const char *
 
 /* ---- torchtune ---- */
 
-/* ac_option: a number of layers (0 means all), or op. */
+/* Translates ac_mode: selective. ac_option is a number of layers (0 means all) or `op`. */
 static rp_status translate_selective_mode(foreign *t, const rp_yaml_node *mode, const rp_yaml_node *option)
 {
     int64_t k;
@@ -179,7 +180,7 @@ static rp_status translate_selective_mode(foreign *t, const rp_yaml_node *mode, 
     if (option && !strcmp(text_of(option), "op"))
         return become(t, mode, "ac_mode: selective, ac_option: op", "activation_checkpointing.mode", "selective_op");
     rp_yaml_node plain = option ? *option : (rp_yaml_node){ 0 };
-    plain.quoted       = false;                              /* torchtune takes "2" as well */
+    plain.quoted       = false;                              /* torchtune also accepts "2" */
     if (!option || !rp__yaml_int(&plain, 0, 1048576, &k)) {
         if (option) rp__yaml_mismatch(t->r->report, "ac_option", "a number of layers, or op", option);
         else KEY_ERROR(t, mode, "'ac_mode: selective' needs 'ac_option'");
@@ -192,8 +193,8 @@ static rp_status translate_selective_mode(foreign *t, const rp_yaml_node *mode, 
     return become(t, option, "ac_option", "activation_checkpointing.every", every);
 }
 
-/* A condition of torchtune's proposal: the dotted name of a function, then a map with its arguments. Only the one for
- * every k-th layer has an equivalent; it counts from layer 0. */
+/* Translates a condition of torchtune's proposal: the dotted name of a function, then a map of its arguments. Only the function for every k-th layer
+ * has an equivalent; it counts from layer 0. */
 static rp_status translate_condition(foreign *t, const rp_yaml_node *name, const rp_yaml_node *args, rp_yaml_node **out)
 {
     const rp_yaml_node *k = rp__yaml_find(args, "k");
@@ -247,7 +248,7 @@ static rp_status torchtune(foreign *t)
 {
     const rp_yaml_node *mode = get(t, "ac_mode"), *conditions = get(t, "ac_conditions");
 
-    if (conditions && mode) KEY_ERROR(t, mode, "'ac_mode' and 'ac_conditions' are two ways of one thing");
+    if (conditions && mode) KEY_ERROR(t, mode, "'ac_mode' and 'ac_conditions' both choose what is checkpointed; keep one");
     if (conditions) return translate_conditions(t, conditions);
     const foreign_word *word = mode ? find_word(t, mode) : NULL;
     if (!word) return RP_OK;
@@ -262,22 +263,22 @@ static rp_status sharding(foreign *t)
     bool truth;
 
     if (reshard && rp__yaml_find(dist, "reshard_after_forward"))
-        KEY_ERROR(t, reshard, "'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' say the same thing; keep one");
+        KEY_ERROR(t, reshard, "'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' set the same thing; keep one");
     else if (reshard) RP_TRY(move(t, reshard, "fsdp_reshard_after_forward", "dist.reshard_after_forward"));
     if (wrapping && !rp__yaml_is_bool(wrapping, &truth)) {
         rp__yaml_mismatch(t->r->report, "memory_efficient_wrapping", "true or false", wrapping);
         wrapping = NULL;
     }
     if ((layers || wrapping) && rp__yaml_find(dist, "custom_sharded_layers"))
-        KEY_ERROR(t, layers ? layers : wrapping, "'%s' and '%s' say the same thing; keep one",
+        KEY_ERROR(t, layers ? layers : wrapping, "'%s' and '%s' set the same thing; keep one",
                          (layers ? layers : wrapping)->key, wrapped);
     else if (layers && wrapping)
-        KEY_ERROR(t, wrapping, "'memory_efficient_wrapping' and 'custom_sharded_layers' say the same thing; keep one");
+        KEY_ERROR(t, wrapping, "'memory_efficient_wrapping' and 'custom_sharded_layers' set the same thing; keep one");
     else if (layers) return move(t, layers, "custom_sharded_layers", wrapped);
     else if (wrapping && truth)
         return become_word(t, wrapping, find_word(t, wrapping));
     else if (wrapping)
-        rp__report_note(t->r->report, rp__yaml_key_place(wrapping), "'memory_efficient_wrapping: false' changes nothing");
+        rp__report_note(t->r->report, rp__yaml_key_place(wrapping), "'memory_efficient_wrapping: false' has no effect");
     return RP_OK;
 }
 
@@ -300,7 +301,7 @@ static rp_status translate_full(foreign *t, const rp_yaml_node *granularity)
     snprintf(old, sizeof old, "recompute_method: %.16s, recompute_num_layers: %" PRId64, text_of(method), n);
     if (!strcmp(text_of(method), "uniform")) {
         if (n > 1)
-            rp__report_note(t->r->report, rp__yaml_key_place(count), "each block is a region of its own, not %" PRId64 " together", n);
+            rp__report_note(t->r->report, rp__yaml_key_place(count), "each block is a separate region, not %" PRId64 " blocks together", n);
         return become(t, method, old, "activation_checkpointing.mode", "full");
     }
     if (!strcmp(text_of(method), "block")) {
@@ -326,7 +327,7 @@ static rp_status megatron(foreign *t)
 
 /* ---- Modalities ---- */
 
-/* Parameters of the variant, and of no other. */
+/* Reads the parameters of the variant; parameters of other variants are errors. */
 static rp_status translate_params(foreign *t, const rp_yaml_node *variant, const foreign_word *word)
 {
     const rp_yaml_node *params = get(t, "ac_fun_params"), *wanted = word->param ? rp__yaml_find(params, word->param) : NULL;
@@ -342,7 +343,7 @@ static rp_status translate_params(foreign *t, const rp_yaml_node *variant, const
     return RP_OK;
 }
 
-/* activation_checkpointing_modules: types of modules, each of which becomes a region. */
+/* Translates activation_checkpointing_modules: a list of module types, each of which becomes a region. */
 static rp_status translate_module_list(foreign *t, const rp_yaml_node *names)
 {
     rp_yaml_doc *doc         = &t->r->recipe->doc;
@@ -364,20 +365,20 @@ static rp_status modalities(foreign *t)
 {
     const rp_yaml_node *variant = get(t, "ac_variant"), *layers = get(t, "layers_fqn"), *modules = get(t, "activation_checkpointing_modules");
 
-    if (variant && modules) KEY_ERROR(t, modules, "'activation_checkpointing_modules' and 'ac_variant' are two ways of one thing");
+    if (variant && modules) KEY_ERROR(t, modules, "'activation_checkpointing_modules' and 'ac_variant' both choose what is checkpointed; keep one");
     else if (modules) RP_TRY(translate_module_list(t, modules));
     const foreign_word *word = variant ? find_word(t, variant) : NULL;
     if (!word) return RP_OK;
     RP_TRY(become_word(t, variant, word));
     RP_TRY(translate_params(t, variant, word));
-    /* Their own model's list of blocks is ours, whatever this model's files call it. */
+    /* Modalities' own model calls its list of blocks transformer.h; here that is `layers` for every model. */
     if (layers && !strcmp(text_of(layers), "transformer.h")) return become(t, layers, "layers_fqn", "activation_checkpointing.layers", "layers");
     return layers ? move(t, layers, "layers_fqn", "activation_checkpointing.layers") : RP_OK;
 }
 
-/* ---- all ---- */
+/* ---- all systems ---- */
 
-/* Take the foreign keys out of the tree. */
+/* Moves the foreign keys from the tree into t->found. */
 static void collect(foreign *t)
 {
     rp_yaml_node *inner = rp__yaml_find(t->root, "activation_checkpointing");
@@ -399,7 +400,7 @@ static const rp_yaml_node *first_of(const foreign *t, foreign_system system)
     return NULL;
 }
 
-/* One of our own keys that decides what is checkpointed; NULL: none is set. */
+/* The first key of Reprise that decides checkpointing; NULL if none is set. */
 static const char *own_key(const foreign *t)
 {
     static const char *const paths[] = {
@@ -416,7 +417,7 @@ static const char *own_key(const foreign *t)
     return NULL;
 }
 
-/* Keys without the key, or the word of it, that they belong to. False: the system's main key is missing, and nothing is translated. */
+/* Reports keys that lack the main key, or its word, that they need. False if the main key is missing; the system is then not translated. */
 static bool check_mains(const foreign *t, foreign_system system)
 {
     for (int i = 0; i < RP_COUNT(keys); i++) {
@@ -433,7 +434,7 @@ static bool check_mains(const foreign *t, foreign_system system)
 
 static void refuse_both(const rp_recipe_reader *r, const rp_yaml_node *at, const char *one, const char *other)
 {
-    rp__report_error(r->report, rp__yaml_key_place(at), "'%s' and '%s' say the same thing in two ways; keep one", one, other);
+    rp__report_error(r->report, rp__yaml_key_place(at), "'%s' and '%s' set the same thing; keep one", one, other);
 }
 
 rp_status rp__recipe_translate(rp_recipe_reader *r, rp_yaml_node *root)

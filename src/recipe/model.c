@@ -1,5 +1,5 @@
-/* recipe/model.c -- the names in a recipe against a model: paths and globs that match nothing, block numbers beyond
- * the last, ops the registry does not know. Works on plain lists of names, so it needs no model. */
+/* recipe/model.c -- checks the names in a recipe against a model: paths and globs without a match, block numbers beyond the last, unknown ops. It
+ * works on plain lists of names, so it needs no model. */
 #include "recipe/internal.h"
 
 #include "base/report.h"
@@ -13,10 +13,10 @@ typedef struct {
     const rp_recipe_module *module;
     const char *const *known_ops;
     rp_report *report;
-    int64_t n_blocks;                                        /* -1: the list of blocks is not known */
+    int64_t n_blocks;                                        /* -1: the list of blocks is unknown */
 } checker;
 
-/* The first module or parameter whose path the glob matches. */
+/* The first module or parameter whose path matches the glob; NULL if none does. */
 static const rp_recipe_module *find_match(const checker *c, const char *glob)
 {
     for (int i = 0; i < c->n_modules; i++)
@@ -24,7 +24,7 @@ static const rp_recipe_module *find_match(const checker *c, const char *glob)
     return NULL;
 }
 
-/* What a misspelt path may have meant; parameters are not offered. */
+/* The module whose path is spelled most like a wrong path. Parameters are not suggested. */
 static const char *nearest_path(const checker *c, const char *path)
 {
     const char *best = NULL;
@@ -48,7 +48,7 @@ static void no_such_path(const checker *c, rp_place place, const char *key, cons
 
 static bool takes_adapter(const rp_recipe_module *m) { return m->type && !strcmp(m->type, "Linear"); }
 
-/* The end of a path that is spelled alike. */
+/* The end of a linear layer's path that is spelled most like `name`. */
 static const char *nearest_layer(const checker *c, const char *name)
 {
     const char *best = NULL;
@@ -73,7 +73,7 @@ static void check_adapted(const checker *c)
         bool found       = false;
         for (int k = 0; k < c->n_modules && !found; k++) found = takes_adapter(&c->module[k]) && rp__adapter_names(c->module[k].in, name, c->module[k].path);
         if (!found)
-            rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no linear layer that takes an adapter is called '%s'%s%s%s", key, name,
+            rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no linear layer that can have an adapter is called '%s'%s%s%s", key, name,
                              near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
     }
 }
@@ -86,7 +86,7 @@ static void check_paths(const checker *c, const char *key, const rp_text_list *l
         if (!find_match(c, list->item[i])) no_such_path(c, rp__recipe_place(c->recipe, key), key, list->item[i]);
 }
 
-/* A parameter that two modules share stands in one of them. */
+/* Checks `freeze`. If two modules share a parameter, only one of them contains it. */
 static void check_frozen(const checker *c)
 {
     static const char key[]  = "freeze";
@@ -94,11 +94,11 @@ static void check_frozen(const checker *c)
 
     check_paths(c, key, list);
     for (int i = 0; i < list->n; i++) {
-        bool found = !find_match(c, list->item[i]);          /* an error already */
+        bool found = !find_match(c, list->item[i]);          /* reported already */
         for (int k = 0; k < c->n_modules && !found; k++)
             found = !c->module[k].type && rp__module_called(c->module[k].in, c->module[k].path, list->item[i], RP_CALLED_WITHIN);
         if (!found)
-            rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no parameter stands in '%s'", key, list->item[i]);
+            rp__report_error(c->report, rp__recipe_place(c->recipe, key), "'%s': no parameter is in '%s'", key, list->item[i]);
     }
 }
 
@@ -128,7 +128,7 @@ static void check_layers(checker *c)
     if (c->n_blocks) return;
     c->n_blocks = -1;
     if (c->recipe->activation_checkpointing.mode == RP_MODE_NONE && !rp__recipe_given(c->recipe, key)) return;
-    if (found) rp__report_error(c->report, place, "'%s': '%s' is no list of modules but %s %s", key, path,
+    if (found) rp__report_error(c->report, place, "'%s': '%s' is not a list of modules but %s %s", key, path,
                                 found->type ? "a module of type" : "a", found->type ? found->type : "parameter");
     else no_such_path(c, place, key, path);
 }
@@ -147,7 +147,7 @@ static void check_types(const checker *c, const rp_condition *condition)
     }
 }
 
-/* Types, paths and globs of modules. */
+/* Checks dist.modules_to_wrap: types, paths and globs of modules. */
 static void check_wrapped(const checker *c)
 {
     static const char key[]  = "dist.modules_to_wrap";
@@ -167,7 +167,7 @@ static bool list_has(const char *const *list, const char *glob)
     return false;
 }
 
-/* Ops a recipe may name whatever the registry of this build holds: they exist where ranks or other models do. */
+/* Ops that a recipe may always name, even if this build's registry lacks them: they occur with several ranks or in other models. */
 static bool is_standing_op(const char *glob)
 {
     static const char *const ops[] = { "matmul", "grouped_matmul", "attention", "reduce_scatter", "max", NULL };
@@ -218,7 +218,7 @@ void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_rec
     check_wrapped(&c);
 }
 
-/* ---- after a step ---- */
+/* ---- checks after a step ---- */
 
 typedef struct { bool (*calls)(void *user, const char *op); void *user; rp_report *report; } witness;
 
@@ -246,7 +246,7 @@ void rp__recipe_note_idle(const rp_recipe *recipe, bool (*calls)(void *user, con
 
     for (int i = 0; i < recipe->activation_checkpointing.n_rules; i++)
         if (!note_ops(&w, rule[i].when) && !policy->rule[i].n_decided && rp__condition_is_open(rule[i].when))
-            rp__report_note(report, rule[i].place, "this rule decides nothing: no slot that is left to it matches");
+            rp__report_note(report, rule[i].place, "this rule has no effect: no slot that earlier rules leave matches it");
     if (recipe->activation_checkpointing.mode != RP_MODE_SELECTIVE_OP || !rp__recipe_given(recipe, save)) return;
     for (int i = 0; i < recipe->activation_checkpointing.save.n; i++)
         note_op(&w, rp__recipe_place(recipe, save), recipe->activation_checkpointing.save.item[i]);

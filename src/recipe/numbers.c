@@ -1,4 +1,4 @@
-/* recipe/numbers.c -- values that are numbers: whole ones, others, pairs, and those that may be left out. */
+/* recipe/numbers.c -- reads and writes values that are numbers: whole numbers, reals, pairs, durations, and optional ones. */
 #include "recipe/values.h"
 
 #include "base/yaml.h"
@@ -61,7 +61,7 @@ static rp_status read_number(rp_recipe_reader *r, const rp_recipe_key *key, cons
     return number_in_range(key, node, field) ? RP_OK : rp__recipe_mismatch(r, key, node);
 }
 
-/* "1e-08" to "1e-8", "1e+30" to "1e30". */
+/* Changes "1e-08" to "1e-8" and "1e+30" to "1e30". */
 static void shorten_exponent(char *text)
 {
     char *e = strchr(text, 'e');
@@ -74,7 +74,7 @@ static void shorten_exponent(char *text)
     memmove(to, from, strlen(from) + 1);
 }
 
-/* The fewest digits that read back as the same number, with a point whatever the locale says. */
+/* Writes the fewest digits that read back as the same number, with a decimal point in every locale. */
 static rp_status write_double(double value, rp_yaml_doc *doc, rp_yaml_node **out)
 {
     char text[64];
@@ -136,7 +136,7 @@ static rp_status write_pair(const rp_recipe_key *key, const void *field, rp_yaml
     return RP_OK;
 }
 
-/* ---- times, in seconds ---- */
+/* ---- durations, in seconds ---- */
 
 static const struct { const char *name; int64_t seconds; } units[] = { { "h", 3600 }, { "min", 60 }, { "s", 1 } };
 

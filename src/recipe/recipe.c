@@ -1,5 +1,5 @@
-/* recipe/recipe.c -- reading a recipe: text to tree, the passes over it, the walk along the schema, the checks. A failing
- * pass that leaves no tree ends the reading; every other error is gathered and the reading goes on. */
+/* recipe/recipe.c -- reads a recipe: text to tree, the passes over the tree, the walk along the schema, the checks. A pass that cannot produce a tree
+ * ends the reading; all other errors are collected, and the reading continues. */
 #include "recipe/internal.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ static rp_status set_defaults(rp_recipe_reader *r)
 
 /* ---- reading ---- */
 
-/* Folder of the recipe, absolute; the working folder for a name without one. */
+/* Finds the absolute folder of the recipe. A name without a folder means the working folder. */
 static rp_status find_folder(rp_recipe_reader *r, const char *name)
 {
     char folder[PATH_MAX] = ".", whole[PATH_MAX];
@@ -83,7 +83,7 @@ static rp_status find_folder(rp_recipe_reader *r, const char *name)
     return r->folder ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* "runs/a/" is runs/a, in every name that is made of it. */
+/* Removes trailing slashes, so that "runs/a/" gives the same file names as "runs/a". */
 static rp_status trim_output_dir(rp_recipe *recipe)
 {
     const char *given = recipe->output_dir;

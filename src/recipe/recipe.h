@@ -1,10 +1,11 @@
-/* recipe/recipe.h -- a recipe: a YAML or JSON file, KEY=VALUE changes, and the struct they become.
+/* recipe/recipe.h -- a recipe: a YAML or JSON file, KEY=VALUE changes, and the struct that they become.
  *
  *   text ─ rp__yaml_parse ─▶ tree ─ overrides ─▶ ─ ${...} ─▶ ─ keys of other systems ─▶ schema walk ─▶ rp_recipe
  *
- * Every key is one line of the table in schema.c: its path, type, range, default and help. All errors are found
- * in one reading and stand in the report with their lines; what was translated or has no effect is a note.
- * Errors that need the model come from rp__recipe_check_model. A recipe owns its texts and trees. */
+ * Every key is one line of the table in schema.c: its path, type, range, default and help. One reading finds all errors; the report lists them with
+ * their lines. Translated keys and keys without effect are notes. Errors that need the model come from rp__recipe_check_model. A recipe owns its
+ * texts and trees.
+ */
 #ifndef RP_RECIPE_H
 #define RP_RECIPE_H
 
@@ -13,9 +14,9 @@
 typedef struct { bool set; int64_t value; } rp_opt_int;
 typedef struct { bool set; double value; } rp_opt_number;
 typedef struct { int n; const char **item; } rp_text_list;
-typedef struct { const char *first; rp_text_list all; } rp_file_list;       /* first NULL: none */
+typedef struct { const char *first; rp_text_list all; } rp_file_list;       /* first NULL: no files */
 
-/* The words of the schema, in the order of the table. */
+/* Words of the schema, in the order of the table. */
 typedef enum { RP_NO, RP_YES, RP_AUTO } rp_choice;                         /* optimizer_in_bwd, loss.keep_logits */
 typedef enum { RP_SWITCH_UNSET, RP_SWITCH_ON, RP_SWITCH_OFF } rp_switch;   /* enable_activation_checkpointing */
 enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT, RP_FORMAT_ALPACA };
@@ -42,7 +43,7 @@ typedef struct {
 
 typedef struct {
     enum { RP_RESHARD_NO, RP_RESHARD_YES, RP_RESHARD_GROUP } kind;
-    int64_t ranks;                              /* of a group */
+    int64_t ranks;                              /* of a group; used only with RP_RESHARD_GROUP */
 } rp_reshard;
 
 typedef struct {
@@ -82,7 +83,7 @@ struct rp_recipe {
     struct { int name; int64_t num_warmup_steps; } lr_scheduler;
     rp_opt_number clip_grad_norm;
     struct { rp_opt_int num_output_chunks; int64_t ignore_index; int keep_logits; int objective; double mask_probability; rp_opt_int mask_token_id; }
-        loss;                                   /* chunks not set: auto */
+        loss;                                   /* num_output_chunks not set: auto */
     const char *output_dir;
     rp_opt_int save_every_n_steps;
     int64_t keep_last_n;
@@ -93,7 +94,7 @@ struct rp_recipe {
     rp_budget memory_budget, memory_limit;      /* of the arena · of the whole process */
     int enable_activation_checkpointing;        /* rp_switch */
     struct {
-        int mode;                               /* the one that applies, whether written, switched on or implied */
+        int mode;                               /* the mode that applies: given, set by the plain switch, or implied */
         const char *layers;
         int64_t every, offset;
         rp_text_list save;
@@ -113,44 +114,45 @@ struct rp_recipe {
         int64_t timeout;                        /* seconds */
     } dist;
 
-    bool allow_plugins;                         /* whoever loads it says so; no key does */
-    const char *file;                           /* the name it was read under */
-    const rp_yaml_node *given[RP_RECIPE_MAX_KEYS];   /* by line of the table: what the user wrote, NULL for a default */
+    bool allow_plugins;                         /* set by the caller that loads the recipe; no key sets it */
+    const char *file;                           /* the name under which it was read */
+    const rp_yaml_node *given[RP_RECIPE_MAX_KEYS];   /* by index in the table: the user's value, NULL for a default */
     rp_yaml_doc doc;
 };
 
-/* Read a recipe from its file, or from a text read under `name`. `setting` are KEY=VALUE and ~KEY arguments, applied in
- * order. The report gets every message, notes of a good recipe too, and borrows nothing.
+/* Read a recipe from its file / from a text, under `name` in messages. `setting` has KEY=VALUE and ~KEY arguments, applied in order. The report
+ * collects every message, including the notes of a valid recipe, and borrows nothing.
  * owner   the recipe is yours: rp__recipe_free
- * errors  RP_ERR_CONFIG the report says why, rp_error has the first; or there is no such file · RP_ERR_IO reading failed */
+ * errors  RP_ERR_CONFIG the recipe is wrong (the report has all reasons, rp_error the first) or the file cannot be opened · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__recipe_load(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, rp_report *report,
                           rp_recipe **out);
 rp_status rp__recipe_read(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, int n_settings,
                           const char *const *setting, rp_report *report, rp_recipe **out);
-/* As load; a recipe whose keys are wrong is given, too, with defaults in their places: to find what else is wrong. *out NULL: it could not
- * be read that far. Where it names no budget, or a larger one, its budget is `most_bytes`; 0: as it says. */
+/* As rp__recipe_load, but return a recipe with wrong keys, too, with defaults in their places, so that the caller can look for further errors. *out
+ * is NULL if the reading did not get that far. `most_bytes` limits the memory budget: it replaces a missing or larger one; 0: no limit.
+ * errors  as rp__recipe_load */
 rp_status rp__recipe_load_with_errors(rp_ctx *ctx, const char *path, int n_settings, const char *const *setting, int64_t most_bytes,
                                       rp_report *report, rp_recipe **out);
 void rp__recipe_free(rp_recipe *recipe);
 
-/* The resolved recipe as YAML, in `bump`; reading it gives the same recipe. */
+/* Write the resolved recipe as YAML into `bump`. Reading it gives the same recipe. errors RP_ERR_MEMORY */
 rp_status rp__recipe_write(const rp_recipe *recipe, rp_bump *bump, const char **out);
 
-/* Does a key bound the arena? */
+/* Does a key limit the size of the arena? */
 static inline bool rp__recipe_is_bounded(const rp_recipe *r) { return r->memory_budget.kind != RP_BUDGET_NONE || r->memory_limit.kind != RP_BUDGET_NONE; }
 
-/* What the user wrote for a key ("optimizer.lr"); NULL: it has its default. */
+/* The user's value for a key ("optimizer.lr"); NULL if the key has its default. */
 const rp_yaml_node *rp__recipe_given(const rp_recipe *recipe, const char *path);
-/* Where to point for a key: where it was written, else the recipe's name. */
+/* The place to name in a message about a key: the key's line if the user set it, otherwise the recipe's name. */
 rp_place rp__recipe_place(const rp_recipe *recipe, const char *path);
 
-/* Is there a key of that path? */
+/* Does the key exist? */
 bool rp__recipe_has_key(const char *path);
-/* What to write for a key that other systems have; NULL: it is none of them. The i-th of all there are; NULL: past the last. */
+/* Hint for a key of another system: the key to write instead; NULL if the key is unknown. / Hint number i of all; NULL past the last. */
 const char *rp__recipe_elsewhere(const char *path);
 const char *rp__recipe_elsewhere_at(int i);
 
-/* In parts of how many ranks gathered weights stay; 0: they do not, or stay whole. */
+/* Number of ranks of the groups within which gathered weights stay; 0 if they are freed after the forward, or stay whole on each rank. */
 static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
 {
     const rp_reshard *r = &recipe->dist.reshard_after_forward;
@@ -158,46 +160,47 @@ static inline int64_t rp__recipe_stay(const rp_recipe *recipe)
     return r->kind == RP_RESHARD_GROUP ? r->ranks : 0;
 }
 
-/* Open the libraries of its plug-ins. They stay open until the recipe goes; a second call does nothing. The only place where what a file
- * names is run: without `allow_plugins` a recipe that has a plug-in is refused here.
- * errors  RP_ERR_CONFIG a plug-in is not allowed · RP_ERR_MATCH the report says what is not there */
+/* Open the libraries of the recipe's plug-ins. They stay open until the recipe is freed; a second call does nothing. This is the only place that runs
+ * code named by a file: without `allow_plugins` a recipe with a plug-in is refused here.
+ * errors  RP_ERR_CONFIG a plug-in is not allowed · RP_ERR_MATCH a library or symbol is missing (the report names it) */
 rp_status rp__recipe_open_plugins(const rp_recipe *recipe, rp_report *report);
-/* Check that the files of its plug-ins are there, and run nothing. errors RP_ERR_MATCH */
+/* Check that the files of the plug-ins exist, without running them. errors RP_ERR_MATCH */
 rp_status rp__recipe_look_at_plugins(const rp_recipe *recipe, rp_report *report);
-/* Which modules become regions, and what decides fates. A selection borrows the recipe, whose plug-ins are open. errors RP_ERR_MEMORY */
+/* Derive which modules become regions and which rules decide fates. The selection borrows the recipe, whose plug-ins must be open.
+ * errors  RP_ERR_MEMORY */
 rp_status rp__recipe_selection(const rp_recipe *recipe, rp_ctx *ctx, rp_selection *out);
-/* May a rule offload? */
+/* Is there a rule that may offload? */
 bool rp__recipe_offloads(const rp_recipe *recipe);
-/* Are its samples prompts with answers? Is a chat template asked for them, or for conversations? */
+/* Are the samples prompts with answers? / Does a chat template write the samples (prompts with answers, or conversations)? */
 bool rp__dataset_has_pairs(const rp_recipe_dataset *dataset);
 bool rp__dataset_by_template(const rp_recipe_dataset *dataset);
-/* Is a validation set scored? One alone, without a word on when, is not read. */
+/* Is a validation set scored? A validation set without `run_val_every_n_steps` is not read. */
 bool rp__recipe_validates(const rp_recipe *recipe);
 
-/* Keys that say how ranks share are notes: there is one. */
+/* For a run with one rank: note the keys under `dist` that have no effect. */
 void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report);
 
-/* Report what training needs beside a valid recipe and a plan does not: data. */
+/* Report the keys that training needs in addition to a valid recipe and that a plan does not need: the data. */
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report);
 
-/* Report every key that a resumed run may not change: `before` is the config.yaml of the state. Free are budget,
- * checkpointing, offload, the length of the run, what is logged, scored and saved; and, while the global batch stays the
- * same, ranks, batch_size, accumulation and dist. */
+/* Report every key that a resumed run may not change. `before` is the config.yaml of the state. These may change: memory budget, checkpointing,
+ * offload, the length of the run, logging, scoring and saving. While the global batch stays the same, these may change, too: ranks, batch_size,
+ * gradient accumulation and dist. */
 void rp__recipe_check_resume(const rp_recipe *before, int64_t before_ranks, const rp_recipe *now, int64_t now_ranks,
                              rp_report *report);
 
-/* The model as far as a recipe's names go. A parameter has a NULL type. */
+/* The names of a model that a recipe can refer to. A parameter has a NULL type. */
 typedef struct { const char *path, *type; const rp_module *in; } rp_recipe_module;
-/* Paths and globs that match no module, `layers` that is no list of modules, block numbers beyond the last, ops that are
- * not in `known_ops` (ends with NULL): errors. */
+/* Check the names in a recipe against a model. `known_ops` is a list that ends with NULL. These are errors in the report: a path or glob that matches
+ * no module, a `layers` that is not a list of modules, a block number beyond the last, an op that is not in `known_ops`. */
 void rp__recipe_check_model(const rp_recipe *recipe, int n_modules, const rp_recipe_module *module,
                             const char *const *known_ops, rp_report *report);
-/* After a step: ops that the recipe names and the step did not call (`calls` says of a glob), and rules that decided nothing, are
- * notes. `policy` (may be NULL) is that of the recipe's selection, and has decided in the step. */
+/* After a step: note the ops that the recipe names but the step did not call, and the rules that decided nothing. `calls` returns whether the step
+ * called an op that matches a glob. `policy` (may be NULL) belongs to the recipe's selection and has decided during the step. */
 void rp__recipe_note_idle(const rp_recipe *recipe, bool (*calls)(void *user, const char *op), void *user, const rp_policy *policy,
                           rp_report *report);
 
-/* docs/recipe.md, from the table. */
+/* Write docs/recipe.md from the table. errors RP_ERR_MEMORY */
 rp_status rp__recipe_manual(rp_bump *bump, const char **out);
 
 #endif

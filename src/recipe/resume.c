@@ -1,10 +1,9 @@
-/* recipe/resume.c -- may a run go on under this recipe? Key by key against the recipe its state was made with; the
- * table says which keys are free. */
+/* recipe/resume.c -- compares a recipe with the one of the state to resume, key by key; the table says which keys may change. */
 #include "recipe/internal.h"
 
 #include "base/report.h"
 
-/* Keys that share the batch out are judged by their product. */
+/* The keys that share the batch among ranks are judged by their product. */
 static bool may_change(const rp_recipe_key *key)
 {
     return (key->flags & (KEY_FREE | KEY_SHARE)) || !strncmp(key->path, "dataset_val.", 12);
@@ -12,7 +11,7 @@ static bool may_change(const rp_recipe_key *key)
 
 static void check_key(const rp_recipe *before, const rp_recipe *now, const rp_recipe_key *key, rp_report *report)
 {
-    rp_yaml_doc doc = { .bump = report->bump };              /* the report frees what the texts took */
+    rp_yaml_doc doc = { .bump = report->bump };              /* the texts are allocated in the report's bump, which frees them */
     const char *old, *new;
     rp_status status = rp__recipe_value_text(before, key, &doc, &old);
 

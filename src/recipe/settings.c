@@ -1,8 +1,9 @@
-/* recipe/settings.c -- KEY=VALUE and ~KEY on the tree, and ${other.key}.
+/* recipe/settings.c -- applies KEY=VALUE and ~KEY to the tree, and resolves ${other.key}.
  *
- * A VALUE that opens with a bracket, a brace or a quote is YAML; any other is a plain scalar, whatever it holds, so
- * globs and ${...} need no quotes. References are resolved depth first, each node once: a ring is an error.
- * A run of n dollars before a brace: each pair is one dollar, an odd one left over makes the reference. */
+ * A VALUE that begins with a bracket, a brace or a quote is YAML. Any other is a plain scalar, whatever characters it has, so globs and ${...} need
+ * no quotes. References are resolved depth first, each node once; a cycle is an error. In a run of dollars before a brace, each pair becomes one
+ * dollar. A remaining odd dollar makes a reference.
+ */
 #include "recipe/internal.h"
 
 #include "base/bump.h"
@@ -29,7 +30,7 @@ static rp_status parse_value(rp_recipe_reader *r, const char *origin, const char
     return RP_OK;
 }
 
-/* The map that holds the last part of `path`, made on the way if `make`. NULL: there is none, or a reported error. */
+/* Finds the map that holds the last part of `path`; `make`: creates missing maps. NULL if it does not exist, or after a reported error. */
 static rp_status find_parent(rp_recipe_reader *r, rp_yaml_node *root, const char *path, rp_place place, bool make,
                              rp_yaml_node **out)
 {
@@ -50,7 +51,7 @@ static rp_status find_parent(rp_recipe_reader *r, rp_yaml_node *root, const char
             child->kind = RP_YAML_MAP;
         } else if (child->kind != RP_YAML_MAP) {
             if (make)
-                rp__report_error(r->report, place, "'%.*s' is no map, so nothing can be set inside it", (int)(dot - path),
+                rp__report_error(r->report, place, "'%.*s' is not a map, so nothing can be set inside it", (int)(dot - path),
                                  path);
             return RP_OK;
         }
@@ -125,7 +126,7 @@ rp_status rp__recipe_apply_setting(rp_recipe_reader *r, rp_yaml_node *root, cons
 
 static rp_status resolve(rp_recipe_reader *r, rp_yaml_node *root, rp_yaml_node *node);
 
-/* What `path` stands for: a node of the tree, or the default of a key that is not set. NULL after a reported error. */
+/* The node that `path` refers to: a node of the tree, or the default of a key that is not set. NULL after a reported error. */
 static rp_status find_reference(rp_recipe_reader *r, rp_yaml_node *root, const char *path, rp_place place,
                                 rp_yaml_node **out)
 {
@@ -152,7 +153,7 @@ static rp_status find_reference(rp_recipe_reader *r, rp_yaml_node *root, const c
     return RP_OK;
 }
 
-/* The next reference in `text`: where it begins, its path; false: there is none. Pairs of dollars are passed over. */
+/* Finds the next reference in `text`: its beginning and its path. False if there is none. Pairs of dollars are skipped. */
 static bool next_reference(const char *text, const char **begin, const char **path, size_t *path_chars)
 {
     for (const char *p = text; (p = strchr(p, '$'));) {
@@ -169,7 +170,7 @@ static bool next_reference(const char *text, const char **begin, const char **pa
     return false;
 }
 
-/* The whole scalar is one reference: it becomes what is referred to, maps and lists too. */
+/* For a scalar that is a single reference: copies the node it refers to, which may be a map or a list. */
 static rp_status replace_whole(rp_recipe_reader *r, rp_yaml_node *root, rp_yaml_node *node, const char *path)
 {
     rp_yaml_node *target;
@@ -201,7 +202,7 @@ static rp_status settings_make_room(rp_recipe_reader *r, builder *b, size_t more
     return RP_OK;
 }
 
-/* Literal text; pairs of dollars before a brace are halved. */
+/* Appends literal text; pairs of dollars before a brace become one dollar. */
 static rp_status add_literal(rp_recipe_reader *r, builder *b, const char *text, size_t n)
 {
     RP_TRY(settings_make_room(r, b, n));
@@ -217,7 +218,7 @@ static rp_status add_literal(rp_recipe_reader *r, builder *b, const char *text, 
     return RP_OK;
 }
 
-/* The text a reference inside a text stands for; NULL after a reported error. */
+/* The text for a reference inside a longer text; NULL after a reported error. */
 static rp_status reference_text(rp_recipe_reader *r, rp_yaml_node *root, const rp_yaml_node *node, const char *path,
                                 size_t path_chars, const char **out)
 {

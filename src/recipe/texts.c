@@ -1,4 +1,4 @@
-/* recipe/texts.c -- values that are texts, lists of texts, or words. */
+/* recipe/texts.c -- reads and writes values that are texts, lists of texts, or words. */
 #include "recipe/values.h"
 
 #include "base/bump.h"
@@ -89,7 +89,7 @@ static rp_status read_files(rp_recipe_reader *r, const rp_recipe_key *key, const
     return RP_OK;
 }
 
-/* Types begin with a capital, paths do not. */
+/* Module types begin with a capital letter; paths do not. */
 static rp_status read_types(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
 {
     rp_text_list *list = field;
@@ -129,7 +129,7 @@ static rp_status write_files(const rp_recipe_key *key, const void *field, rp_yam
 
 /* ---- words ---- */
 
-/* Index of the word among the key's, -1: none of them. Truth values may be spelled as YAML does, null too. */
+/* Index of the word among the key's words; -1 if it is not one. Booleans and null may have any spelling of YAML. */
 static int find_word(const rp_recipe_key *key, const rp_yaml_node *node)
 {
     bool truth;

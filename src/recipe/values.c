@@ -1,6 +1,7 @@
-/* recipe/values.c -- one value of a recipe: read by the type its key has, and written so that it reads back.
+/* recipe/values.c -- reads one value by the type of its key, and writes it so that it reads back.
  *
- * Texts are in texts.c, numbers in numbers.c; here are the values that have a kind of their own. */
+ * Texts are in texts.c, numbers in numbers.c, all other kinds of values here.
+ */
 #include "recipe/values.h"
 
 #include "base/bump.h"
@@ -20,15 +21,15 @@ static void wants_words(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
     }
 }
 
-static void wants_range(const rp_recipe_key *key, const char *what, char out[RP_WANTS_CHARS])
+static void wants_range(const rp_recipe_key *key, const char *kind, char out[RP_WANTS_CHARS])
 {
     const char *low  = key->flags & KEY_ABOVE ? "above" : "from";
     const char *high = key->flags & KEY_BELOW ? " and below" : " to";
     const char *none = key->words ? ", or " : "", *word = key->words ? key->words : "";
 
-    if (key->low <= -1e9) snprintf(out, RP_WANTS_CHARS, "%s%s%s", what, none, word);
-    else if (key->high >= 1e9) snprintf(out, RP_WANTS_CHARS, "%s %s %.0f%s%s", what, low, key->low, none, word);
-    else snprintf(out, RP_WANTS_CHARS, "%s %s %.0f%s %.0f%s%s", what, low, key->low, high, key->high, none, word);
+    if (key->low <= -1e9) snprintf(out, RP_WANTS_CHARS, "%s%s%s", kind, none, word);
+    else if (key->high >= 1e9) snprintf(out, RP_WANTS_CHARS, "%s %s %.0f%s%s", kind, low, key->low, none, word);
+    else snprintf(out, RP_WANTS_CHARS, "%s %s %.0f%s %.0f%s%s", kind, low, key->low, high, key->high, none, word);
 }
 
 const char *rp__recipe_wants(const rp_recipe_key *key, char out[RP_WANTS_CHARS])
@@ -60,7 +61,7 @@ rp_status rp__recipe_mismatch(rp_recipe_reader *r, const rp_recipe_key *key, con
     double value;
 
     rp__recipe_wants(key, wants);
-    if (key->high >= 1e9 && rp__yaml_number(node, &value) && value > key->high)      /* a bound that few meet is told to those */
+    if (key->high >= 1e9 && rp__yaml_number(node, &value) && value > key->high)      /* an upper bound this large is mentioned only if it is exceeded */
         snprintf(wants + strlen(wants), sizeof wants - strlen(wants), ", at most %.17g", key->high);
     if (key->type == KEY_TEXTS && node->kind == RP_YAML_SCALAR && rp__yaml_is_text(node) && strlen(node->text) < 64)
         snprintf(wants + strlen(wants), sizeof wants - strlen(wants), ", as [%s]", node->text);
@@ -74,7 +75,7 @@ rp_status rp__recipe_write_scalar(rp_yaml_doc *doc, const char *text, rp_yaml_no
     return *out ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* ---- values of their own kind ---- */
+/* ---- other kinds of values ---- */
 
 static rp_status read_budget(rp_recipe_reader *r, const rp_recipe_key *key, const rp_yaml_node *node, void *field)
 {
@@ -121,7 +122,7 @@ static rp_status write_resume(const rp_recipe_key *key, const void *field, rp_ya
     (void)key;
     if (value->kind != RP_RESUME_PATH) return rp__recipe_write_scalar(doc, value->kind == RP_RESUME_AUTO ? "auto" : "false", out);
     RP_TRY(rp__recipe_write_text(doc, value->path, out));
-    (*out)->quoted = true;                                   /* a path named "auto" stays a path */
+    (*out)->quoted = true;                                   /* quotes keep a path named "auto" a path */
     return RP_OK;
 }
 
@@ -152,7 +153,7 @@ static rp_status read_map(rp_recipe_reader *r, const rp_recipe_key *key, const r
     return RP_OK;
 }
 
-/* Plain stays plain where that says something (null, numbers, words); what YAML would quote anyway is quoted. */
+/* A plain scalar stays plain if that carries meaning (null, numbers, words). Text that YAML would quote is quoted. */
 static rp_status write_leaf(rp_yaml_doc *doc, const rp_yaml_node *node, rp_yaml_node **out)
 {
     double number;
@@ -164,7 +165,7 @@ static rp_status write_leaf(rp_yaml_doc *doc, const rp_yaml_node *node, rp_yaml_
     return RP_OK;
 }
 
-/* A tree as it was read, dollars escaped again. */
+/* Copies a tree as it was read, with dollars escaped. */
 static rp_status write_tree(rp_yaml_doc *doc, const rp_yaml_node *node, rp_yaml_node **out)
 {
     if (node->kind == RP_YAML_SCALAR) return write_leaf(doc, node, out);
@@ -201,7 +202,7 @@ static const rp_recipe_kind map        = { read_map, write_map };
 static const rp_recipe_kind budget     = { read_budget, write_budget };
 static const rp_recipe_kind resume     = { read_resume, write_resume };
 static const rp_recipe_kind reshard    = { read_reshard, write_reshard };
-static const rp_recipe_kind conditions = { read_conditions, NULL };         /* written from the tree they were read from */
+static const rp_recipe_kind conditions = { read_conditions, NULL };         /* written from the tree that they were read from */
 static const rp_recipe_kind rules      = { read_rules, NULL };
 
 static const rp_recipe_kind *const kinds[] = {

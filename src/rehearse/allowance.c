@@ -1,4 +1,4 @@
-/* rehearse/allowance.c -- the terms of the allowance, and what the process takes. */
+/* rehearse/allowance.c -- computes the terms of the allowance and measures the process. */
 #include "rehearse/allowance.h"
 
 #if defined(__GLIBC__)
@@ -38,7 +38,7 @@ static int64_t file_bytes(const char *path)
     return !stat(path, &s) && S_ISREG(s.st_mode) ? (int64_t)s.st_size : 0;
 }
 
-/* A folder's weights; a file, and as much again for each other part of it ("-00001-of-00003.gguf"). */
+/* Bytes of a folder's weights, or of a file. A file that is one of n parts ("-00001-of-00003.gguf") counts n times. */
 static int64_t model_bytes(const char *path)
 {
     static const char ending[] = ".safetensors";
@@ -57,7 +57,7 @@ static int64_t model_bytes(const char *path)
     return bytes;
 }
 
-/* Files are mapped to be read, and get as many addresses for what is parsed of them (base/file.h). */
+/* Files are mapped for reading and take as many addresses again for their parsed contents (base/file.h). */
 static int64_t mapped_later(const rp_ctx *ctx, const rp_recipe *r)
 {
     int64_t files = 0;
@@ -67,7 +67,7 @@ static int64_t mapped_later(const rp_ctx *ctx, const rp_recipe *r)
     return rp__machine_stacks(ctx->threads + 2) + 2 * files;
 }
 
-/* What `memory_limit: auto` came to, measured once in a context; 0: not yet. */
+/* The measured value of `memory_limit: auto` in this context; 0: not measured yet. */
 const rp_ctx_part rp__part_train = { .bytes = sizeof(int64_t) };
 
 int64_t rp__process_limit(rp_ctx *ctx, const rp_recipe *r)

@@ -1,9 +1,9 @@
-/* rehearse/allowance.h -- what a process takes beside the arena: how `memory_limit`, of the whole process, becomes a budget of the arena.
+/* rehearse/allowance.h -- memory that a process uses outside the arena: turns `memory_limit`, of the whole process, into a budget of the arena.
  *
  *   memory_limit = budget + program + model + tokenizer + threads + ranks + pages          pages: a 512th of the limit
  *
- * Every term is a fixed upper bound, from the recipe and the model's config alone: the same recipe gives the same budget on every machine, so its
- * plan files stay valid. docs/memory.md has what was measured.
+ * Every term is a fixed upper bound that depends only on the recipe and the model's config. So the same recipe gives the same budget on
+ * every machine, and its plan files stay valid. docs/memory.md has the measurements.
  */
 #ifndef RP_REHEARSE_ALLOWANCE_H
 #define RP_REHEARSE_ALLOWANCE_H
@@ -14,22 +14,22 @@
 enum { RP_PAGES_PART = 512 };           /* an entry of 8 bytes for each page of 4096 */
 
 typedef struct {
-    int64_t program;                    /* libraries, code, windows of files that are read and written */
-    int64_t model;                      /* the tape, modules and plans, by layers */
-    int64_t tokenizer;                  /* by words of the vocabulary, as it is exported */
+    int64_t program;                    /* libraries, code, windows of files being read or written */
+    int64_t model;                      /* the tape, modules and plans, in proportion to layers */
+    int64_t tokenizer;                  /* in proportion to the vocabulary, as it is exported */
     int64_t threads;                    /* stacks */
-    int64_t ranks;                      /* MPI, its buffers for each peer; 0: one rank */
+    int64_t ranks;                      /* MPI with its buffers for each peer; 0 for one rank */
     int64_t pages;                      /* page tables of the arena */
 } rp_allowance;
 
-/* Of a limit of `limit` bytes. */
+/* Computes the allowance for a limit of `limit` bytes. */
 rp_allowance rp__allowance(const rp_model_config *config, int threads, int ranks, int64_t limit);
 int64_t rp__allowance_bytes(const rp_allowance *a);
 
-/* Bytes that this process may take by the recipe's `memory_limit`, 0: it has none. `auto` is measured once for a context. */
+/* Returns the recipe's `memory_limit` in bytes; 0: it has none. `memory_limit: auto` is measured once in a context. */
 int64_t rp__process_limit(rp_ctx *ctx, const rp_recipe *recipe);
 
-/* What the process has taken beside the context's arena. Heap that is free goes back to the system first. */
+/* Returns the bytes that the process uses outside the context's arena. Free heap is returned to the system first. */
 int64_t rp__process_own(rp_ctx *ctx);
 
 #endif

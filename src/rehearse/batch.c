@@ -1,20 +1,20 @@
-/* rehearse/batch.c -- a batch as the model takes it, and its loss.
+/* rehearse/batch.c -- turns a batch into the model's input tensors, and computes its loss.
  *
  *   data, or rows and length alone ─▶ tokens, positions, doc_start [rows, length]      labels [rows, length]
- *                                     masked: targets, labels [as many as masking can choose of such a shape]
+ *                                     masked: targets, labels [the most that masking can choose for this shape]
  *
- * Without data the same tensors are made and nothing is put in.
+ * Without data the same tensors are created but not filled.
  */
 #include "data/masking.h"
 #include "tensor/tensor.h"
 #include "rehearse/engine.h"
 
-static rp_status batch_put(rp_ctx *ctx, const rp_meta *m, const char *what, const int32_t *from, rp_tensor **out)
+static rp_status batch_put(rp_ctx *ctx, const rp_meta *m, const char *name, const int32_t *from, rp_tensor **out)
 {
     rp_tensor *t;
 
-    RP_TRY(rp__tensor_new_named(ctx, m, RP_MEM_TEMP, what, &t));
-    t->name          = what;
+    RP_TRY(rp__tensor_new_named(ctx, m, RP_MEM_TEMP, name, &t));
+    t->name          = name;
     rp_status status = from ? rp_tensor_write_i32(t, from, rp_meta_elems(m)) : RP_OK;
     if (status != RP_OK) rp_tensor_unref(t);
     else *out = t;
@@ -30,9 +30,9 @@ static void batch_drop(rp_model_batch *t)
     rp_tensor_unref(t->doc_start);
 }
 
-/* ---- masked: the rows with a label, and theirs ---- */
+/* ---- masked models: rows that have a label, and their labels ---- */
 
-/* What is left of the room asks for the first row and loses nothing. */
+/* Unused entries refer to row 0 with the ignored label, so they add no loss. */
 static void list_targets(const rp_engine *e, const rp_data_batch *b, int32_t *target, int32_t *label, int64_t room)
 {
     int32_t none = (int32_t)e->recipe->loss.ignore_index;
@@ -85,7 +85,7 @@ static rp_status batch_fill(const rp_engine *e, const rp_data_batch *b, rp_model
     return batch_put(e->ctx, &m, "doc_start", b->doc_start, &t->doc_start);
 }
 
-/* The model reads the batch through the tape, so its tensors need no owner of ours once it has been given them. */
+/* The tape keeps the batch's tensors alive as long as it needs them, so this function drops its own references. */
 rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
 {
     const rp_opt_int *chunks  = &e->recipe->loss.num_output_chunks;

@@ -1,4 +1,4 @@
-/* rehearse/engine.c -- the engine of a step: model, regions, units and optimizer, opened and closed alike for data and for shapes. */
+/* rehearse/engine.c -- opens and closes the parts of a step: model, regions, units and optimizer, for data and for shapes. */
 #include "base/file.h"
 #include "comm/comm.h"
 #include "models/adapter.h"
@@ -8,13 +8,13 @@
 #include "rehearse/engine.h"
 #include "tape/tape.h"
 
-/* A rehearsal makes none. */
+/* A rehearsal creates no folder. */
 static rp_status make_folder(const rp_engine *e)
 {
     return e->ctx->options.shapes_only ? RP_OK : rp__make_dirs(e->ctx, e->recipe->activation_checkpointing.offload.path);
 }
 
-/* Where the program has said where slots go, there they go. */
+/* A target that the program has set overrides the recipe's. */
 static rp_status open_offload(rp_engine *e)
 {
     if (rp__tape_ctx(e->ctx)->offload) return RP_OK;
@@ -43,7 +43,8 @@ rp_unit_rules rp__recipe_unit_rules(const rp_recipe *r)
                             .layers = r->activation_checkpointing.layers };
 }
 
-/* Names that match nothing are told together with what else is wrong in a recipe: on shapes, which go before any run, it goes on without them. */
+/* A name that matches nothing is reported with all other errors of the recipe. So on shapes, which run before the real step, units are
+ * opened without such rules. */
 static rp_status find_units(rp_engine *e)
 {
     rp_module *root     = rp__model_root(e->model);
@@ -94,7 +95,7 @@ rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp
     return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
 }
 
-/* As large as so many blocks; a larger unit, such as an embedding, is not asked for ahead. */
+/* The buffer has room for `dist.prefetch` of the largest blocks. Larger units, such as an embedding, are not prefetched. */
 static rp_status open_prefetch(rp_engine *e)
 {
     int64_t most = 0, layer;
@@ -107,7 +108,7 @@ static rp_status open_prefetch(rp_engine *e)
     return most && e->recipe->dist.prefetch ? rp__prefetch_open(e->ctx, e->recipe->dist.prefetch * most) : RP_OK;
 }
 
-/* The same for sums, which there are none of for what is frozen. */
+/* The same for sums of gradients. Frozen parameters have none. */
 static rp_status open_reduce_async(rp_engine *e)
 {
     int64_t most = 0, layer;
@@ -167,7 +168,7 @@ rp_status rp__engine_ready(rp_engine *e)
 void rp__engine_close(rp_engine *e)
 {
     if (e->ctx) {
-        rp__tape_reset(e->ctx);             /* before what decided about it goes */
+        rp__tape_reset(e->ctx);             /* while the objects it refers to still exist */
         rp__tape_wide_grads(e->ctx, false);
         rp__tape_record_frozen(e->ctx, false);
         rp__tape_verify(e->ctx, RP_TAPE_VERIFY_NEVER);

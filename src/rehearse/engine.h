@@ -1,7 +1,7 @@
 /* rehearse/engine.h -- one optimizer step of a recipe, on shapes or on data.
  *
- *   engine.c   all that a step needs, opened and closed
- *   step.c     one optimizer step, one score
+ *   engine.c   opens and closes everything a step needs
+ *   step.c     one optimizer step, one validation score
  *   batch.c    a batch as tensors, and its loss
  *   time.c     the seconds of a step on shapes, by the cost table
  *
@@ -23,17 +23,17 @@
 
 /* ---- how a step runs: plan/step.h ---- */
 
-/* As a file, with the resolved recipe. */
+/* Writes a plan to a file, with the resolved recipe. errors RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__step_plan_write(rp_ctx *ctx, const rp_plan *plan, const rp_recipe *recipe, const char *recipe_text, const char *path);
-/* All of the recipe that decides what an update holds beside the weights. */
+/* Describes the keys of the recipe that decide which bytes an update needs besides the weights. Returns `out`. */
 enum { RP_OPTIMIZER_CHARS = 96 };
 const char *rp__optimizer_text(const rp_recipe *recipe, char out[RP_OPTIMIZER_CHARS]);
-/* Does a budget decide what is kept? */
+/* Whether a budget decides what is kept: mode auto and a memory budget or limit. */
 bool rp__recipe_leaves_open(const rp_recipe *recipe);
-/* How its steps run where no plan says otherwise. */
+/* The variant of the recipe's steps unless a plan chooses another one. */
 rp_step_variant rp__recipe_variant(const rp_recipe *recipe);
 
-/* ---- engine: what a step needs and nothing else ---- */
+/* ---- engine: everything a step needs ---- */
 
 typedef struct { int64_t rows, length; } rp_micro_shape;
 
@@ -42,16 +42,16 @@ typedef struct {
     const rp_recipe *recipe;
     rp_model *model;
     rp_optim *optim;
-    rp_optim_step update;               /* of the running step; the hook of backward reads it */
-    rp_selection selection;             /* regions, and the policy that decides in a step */
-    bool offloads;                      /* it has told the context where to */
-    rp_units units;                     /* of a sharded run: what is gathered together … */
-    rp_gather *gather;                  /* … around forwards; NULL: weights are whole */
-    rp_explain *explain;                /* looks at the slots when a forward ends; may be NULL */
-    rp_plan *follow;                    /* how its steps run; NULL: fates are the recipe's, addresses the pool's */
-    rp_step_variant variant;                    /* of its steps, unless what it follows has one */
-    rp_step_time *time;                 /* is added to; may be NULL */
-    const rp_micro_shape *micro;        /* of each micro-batch of a rehearsal; NULL: of full length */
+    rp_optim_step update;               /* of the running step; read by the hook of backward */
+    rp_selection selection;             /* regions, and the policy that decides fates in a step */
+    bool offloads;                      /* the engine has set the context's offload target, and unsets it */
+    rp_units units;                     /* of a sharded run: weights that are gathered together … */
+    rp_gather *gather;                  /* … around forwards; NULL: weights are not sharded */
+    rp_explain *explain;                /* records the slots when a forward ends; may be NULL */
+    rp_plan *follow;                    /* the plan that steps follow; NULL: fates of the recipe, addresses of the pool */
+    rp_step_variant variant;            /* of its steps, unless the plan followed has its own */
+    rp_step_time *time;                 /* adds up seconds; may be NULL */
+    const rp_micro_shape *micro;        /* shape of each micro-batch of a rehearsal; NULL: full length */
 } rp_engine;
 
 typedef struct {
@@ -61,37 +61,42 @@ typedef struct {
     rp_tape_stats work;
 } rp_step_result;
 
-/* The model with its regions, parameters still undefined; the config is taken over. Then, with parameters filled, whatever
- * else outlives a step: rope tables and the optimizer. errors as rp__model_build, rp__optim_new. An engine is closed whatever open said. */
+/* open: builds the model with its regions; parameters are still undefined. Takes over the config. ready, after the parameters have been
+ * filled: creates the rope tables and the optimizer. Close an engine even if open fails.
+ * errors  open: as rp__model_build, rp__model_freeze, rp__units_open, rp__gather_new, rp__recipe_selection, rp_set_offload
+ * ready: as rp__model_reserve_length, rp__optim_new · RP_ERR_MEMORY */
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
 rp_status rp__engine_ready(rp_engine *e);
-/* Other fates, or another optimizer, of a recipe that leaves all else as it is: in place of what is there. errors as open · as ready */
+/* choose: replaces the fates by those of `recipe`, which differs in nothing else but the optimizer. errors as open
+ * states: replaces the optimizer and its states. errors as rp__optim_new */
 rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe);
 rp_status rp__engine_states(rp_engine *e);
-/* What its keys say about shard units. */
+/* The recipe's rules for shard units. */
 rp_unit_rules rp__recipe_unit_rules(const rp_recipe *recipe);
-/* The model's regions are those of e->selection; another one may have been put there. */
+/* Sets the model's regions to those of e->selection, in case another selection was put there. */
 void rp__engine_regions(rp_engine *e);
 void rp__engine_close(rp_engine *e);
 int rp__engine_n_rules(const rp_engine *e);
 
-/* What a rehearsal notes of a step. */
+/* The part of a step's result that a plan records. */
 static inline rp_step_usage rp__step_usage(const rp_step_result *r)
 {
     return (rp_step_usage){ r->memory, r->saved_bytes, r->work.step_flops, r->work.recompute_flops, r->work.offloaded_bytes };
 }
 
-/* One optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
- * errors  RP_ERR_NONFINITE before the update where that can be known, "loss of step 7 is nan" */
+/* Runs one optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
+ * errors  RP_ERR_NONFINITE before the update if it is known by then, "loss of step 7 is nan" · as rp__data_batch, rp__backward · RP_ERR_MEMORY */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
-/* Sum of -log p over the batch's targets, over `targets`. Of a batch without data: its shape alone (rehearse/batch.c). */
+/* Computes the sum of -log p over the batch's targets, divided by `targets`. A batch without data has only its shape (rehearse/batch.c).
+ * errors as rp__model_loss */
 rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *batch, int64_t targets, rp_tensor **loss);
-/* Where e->time is wanted: before a step and after it; after a forward; after the update (rehearse/time.c). */
+/* Call these if e->time is set: before and after a step, after a forward, after the update (rehearse/time.c). */
 void rp__time_begin(rp_engine *e);
 void rp__time_end(rp_engine *e);
 rp_status rp__time_forward(rp_engine *e);      /* errors RP_ERR_MEMORY */
 void rp__time_update(rp_engine *e);
-/* Mean loss over all targets, in evaluation mode, in batches of `rows`; NaN where there are no targets. data NULL: one batch. */
+/* Computes the mean loss over all targets in evaluation mode, in batches of `rows`; NaN if there are no targets. data NULL: one batch.
+ * errors as rp__data_batch, rp__batch_loss */
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss);
 
 #endif

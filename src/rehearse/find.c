@@ -1,16 +1,16 @@
-/* rehearse/find.c -- the fastest way to take a recipe's step within so much memory a rank: settings planned, none run.
+/* rehearse/find.c -- finds the fastest settings for a recipe's step within a memory budget per rank. Settings are planned, not run.
  *
- *   ranks        those of the recipe, and halves of them for as long as that comes out even
- *   copies       as the recipe says, and one in each node of the device (replicate_dim)
- *   wrapping     as the recipe says, and with embedding and head in units of their own, and without
- *   reshard      gathered weights go after the forward, stay, or stay in parts: of a node, of half of those that hold a copy, or as the recipe says
- *   sums         over ranks wait for themselves, or are left to come while a block runs backward (as many blocks as the recipe says)
- *   batch        whatever divides the samples of a rank, the rest by accumulation: the samples of a step stay what they are
- *   fates        a plan's, for the memory that is there
+ *   ranks        those of the recipe, halved as long as the division leaves no remainder
+ *   copies       as in the recipe, and one in each node of the device (replicate_dim)
+ *   wrapping     as in the recipe, with embedding and head in units of their own, and without such units
+ *   reshard      gathered weights are freed after the forward, or stay, or stay in parts (of a node, of half a copy's ranks, as in the recipe)
+ *   sums         over ranks are waited for, or run while blocks run backward (as many blocks as in the recipe)
+ *   batch        all divisors of a rank's samples, with gradient accumulation: the samples of a step do not change
+ *   fates        planned for the memory available
  *
- * Each setting has bounds of its seconds and bytes (find.h), which take no plan. Those of the least seconds are planned first, and what can be
- * neither among the LISTED fastest nor within the memory is not planned at all. More samples at once take more memory, so where a batch does not
- * fit no larger one is tried.
+ * Each setting has lower bounds on its seconds and bytes (find.h), which need no plan. Settings are planned in the order of their bounds on
+ * seconds. A setting that by its bounds cannot be among the LISTED fastest, or cannot fit the budget, is not planned. More samples at once
+ * need more memory, so if a batch does not fit, no larger one is tried.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -25,21 +25,21 @@
 enum { LISTED = 4 };
 
 typedef struct {
-    rp_setting setting;                 /* its bounds are known */
-    int family;                         /* settings that differ in the batch alone */
+    rp_setting setting;                 /* with its bounds */
+    int family;                         /* number shared by settings that differ only in the batch */
 } candidate;
 
 typedef struct {
     rp_rehearsal *rehearsal;
-    int family;                         /* whose model it has */
+    int family;                         /* whose model the rehearsal has */
     const rp_recipe *recipe;            /* the caller's */
     const rp_find_options *options;
     rp_find_bounds *bounds;
     rp_find *out;
     candidate *at;
     int n, room, families;
-    int64_t *refused;                   /* of each family: the least batch that did not fit */
-    double best[LISTED];                /* seconds of the fastest that fit */
+    int64_t *refused;                   /* of each family: the smallest batch that did not fit */
+    double best[LISTED];                /* seconds of the fastest settings that fit */
 } search;
 
 /* ---- one setting ---- */
@@ -82,7 +82,7 @@ static void tell(const search *x, const rp_plan *p, rp_setting *s)
     s->tokens_per_second = s->seconds > 0 ? (double)tokens / s->seconds : 0;
 }
 
-/* What settings of one family have in common is the model on a rank. */
+/* Settings of one family share the model of a rank. */
 static rp_status find_begin(search *x, const candidate *c)
 {
     const rp_recipe recipe = rp__find_recipe(x->recipe, &c->setting);
@@ -104,7 +104,7 @@ static rp_status try_setting(search *x, candidate *c, bool least)
     return RP_OK;
 }
 
-/* ---- all of them, with their bounds ---- */
+/* ---- all settings with their bounds ---- */
 
 static rp_status find_add(search *x, const rp_setting *s)
 {
@@ -147,7 +147,7 @@ static rp_status add_wraps(search *x, rp_setting s)
     return RP_OK;
 }
 
-/* Is it a group of those that hold a copy together, and another one than those before? */
+/* Whether stay[i] is a proper group of the ranks that share a copy, and differs from the groups before it. */
 static bool may_stay(const int64_t *stay, int i, int64_t together)
 {
     for (int k = 0; k < i; k++)
@@ -168,7 +168,7 @@ static rp_status add_reshards(search *x, rp_setting s)
     return RP_OK;
 }
 
-/* Alone there is nothing to gather. */
+/* One rank has nothing to gather. */
 static rp_status add_ranks(search *x, int64_t ranks)
 {
     int64_t own = x->recipe->dist.replicate_dim, node = rp__cost_links(x->rehearsal->costs).node, nodes = node && ranks % node == 0 ? ranks / node : 0;
@@ -190,7 +190,7 @@ static rp_status add_all(search *x)
     }
 }
 
-/* ---- planned, those of the least bound first ---- */
+/* ---- planning, in the order of the bounds ---- */
 
 static int by_bound(const void *a, const void *b)
 {
@@ -245,7 +245,7 @@ static rp_status plan_all(search *x)
     return RP_OK;
 }
 
-/* The fastest first; of equally fast ones that with fewer ranks, then that which takes less. */
+/* The fastest first; of equally fast settings the one with fewer ranks, then the one with fewer bytes. */
 static int faster(const void *a, const void *b)
 {
     const rp_setting *x = a, *y = b;
@@ -255,7 +255,7 @@ static int faster(const void *a, const void *b)
     return (x->reserved > y->reserved) - (x->reserved < y->reserved);
 }
 
-/* More ranks and fewer copies take less, and so does one sample at a time, without parts that stay and sums that are left to come. */
+/* Settings that may need the fewest bytes: most ranks, fewest copies, one sample at a time, weights freed after the forward, and sums waited for. */
 static bool takes_little(const search *x, const rp_setting *s)
 {
     int64_t ranks = x->recipe->dist.ranks.set ? x->recipe->dist.ranks.value : 1;
@@ -274,7 +274,7 @@ static rp_status find_refuse(search *x)
         RP_TRY(try_setting(x, &x->at[i], true));
         if (s->reserved < smallest.reserved) smallest = *s;
     }
-    return rp_fail(x->rehearsal->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least that one fits is %s, with dist.ranks=%" PRId64
+    return rp_fail(x->rehearsal->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least budget that fits is %s, with dist.ranks=%" PRId64
                    " batch_size=%" PRId64 "%s: raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'", rp__size_text(asked, x->rehearsal->budget),
                    rp__size_text(text, smallest.reserved), smallest.ranks, smallest.batch_size,
                    smallest.own_units ? " 'dist.custom_sharded_layers=[tok_embeddings, output]'" : "");
@@ -291,7 +291,7 @@ static rp_status find_find(search *x, rp_report *report)
     rp__rehearsal_bound(r);
     x->out->budget = r->budget;
     RP_CHECK(r->caller, r->budget > 0, RP_ERR_CONFIG,
-             "nothing says what to fit: set 'memory_budget' or 'memory_limit', of each rank, or name a device with memory");
+             "no memory budget to fit: set 'memory_budget' or 'memory_limit' (per rank), or name a device with memory");
     RP_TRY(rp__find_bounds_open(r, x->recipe, &x->bounds));
     RP_TRY(add_all(x));
     RP_TRY(plan_all(x));

@@ -1,9 +1,9 @@
-/* rehearse/find.h -- what no step of a setting gets below, in seconds and in bytes, without planning it: for the search of `plan --find`.
+/* rehearse/find.h -- lower bounds on a setting's seconds and bytes without planning it, for the search of `plan --find`.
  *
- *   computing     the calls of a micro-batch on one rank, nothing done again: rehearsed once for each batch size
- *   talk          what is gathered and summed of each weight, by the ranks' numbers alone: no model is built
- *   seconds       of the two, as cost/overlap.h lets one run beside the other: both take their own time
- *   bytes         slices of weights, gradients and states
+ *   computing       calls of a micro-batch on one rank without recomputation: rehearsed once for each batch size
+ *   communication   gathers and sums of each weight, from the number of ranks alone: no model is built
+ *   seconds         of both, overlapped as far as cost/overlap.h allows; each takes at least its own time
+ *   bytes           slices of weights, gradients and states
  */
 #ifndef RP_REHEARSE_FIND_H
 #define RP_REHEARSE_FIND_H
@@ -14,13 +14,15 @@ enum { RP_FIND_MOST_BATCH = 64 };
 
 typedef struct rp_find_bounds rp_find_bounds;
 
-/* The rehearsal has the recipe's model; it is begun anew for others. It and the recipe outlive the bounds. errors RP_ERR_MEMORY · those of a rehearsal */
+/* Opens bounds for a recipe. The rehearsal must have the recipe's model; it is begun again for other settings. It and the recipe must
+ * outlive the bounds. errors RP_ERR_MEMORY · as rp__rehearsal_ready */
 rp_status rp__find_bounds_open(rp_rehearsal *r, const rp_recipe *recipe, rp_find_bounds **out);
-/* Settings of the same ranks, copies and groups are best asked for one after the other. errors as open */
+/* Computes lower bounds on a setting's seconds and bytes. Ask for settings with the same ranks, copies and groups one after the other: this
+ * saves work. errors RP_ERR_MEMORY · as rp__rehearsal_begin, rp__rehearsal_own */
 rp_status rp__find_bound(rp_find_bounds *bounds, const rp_setting *setting, double *seconds, int64_t *bytes);
 void rp__find_bounds_close(rp_find_bounds *bounds);
 
-/* The recipe with this setting, its fates open. */
+/* Returns the recipe with this setting and open fates. */
 rp_recipe rp__find_recipe(const rp_recipe *recipe, const rp_setting *setting);
 
 #endif

@@ -1,4 +1,4 @@
-/* rehearse/find_bound.c -- bounds of settings: see find.h. */
+/* rehearse/find_bound.c -- computes the lower bounds of settings that find.h describes. */
 #include <math.h>
 #include <string.h>
 
@@ -16,17 +16,17 @@ typedef struct { rp_meta whole; bool trained, in_block, head; } weight;
 
 struct rp_find_bounds {
     rp_rehearsal *rehearsal;
-    bool alone;                                 /* it has the model of one rank */
+    bool alone;                                 /* the rehearsal has the model of one rank */
     const rp_recipe *recipe;
     weight *weight;
     int n;
     bool all_trained;
-    double micro[RP_FIND_MOST_BATCH + 1];       /* seconds of a micro-batch of so many samples; 0: not asked */
-    rp_ctx *ctx;                                /* of ranks in groups: rank 0 of … */
+    double micro[RP_FIND_MOST_BATCH + 1];       /* seconds of a micro-batch of that many samples; 0: not computed yet */
+    rp_ctx *ctx;                                /* of rank 0 among the ranks and groups below */
     int64_t ranks, copies, stay;
 };
 
-/* ---- what there is to gather ---- */
+/* ---- weights to gather ---- */
 
 static void note_weight(rp_find_bounds *b, const rp_param *p)
 {
@@ -81,7 +81,7 @@ void rp__find_bounds_close(rp_find_bounds *b)
 
 /* ---- computing ---- */
 
-/* A step on one rank, everything kept, logits too where the recipe allows it. */
+/* A step on one rank that keeps everything; logits too, if the recipe allows it. */
 static rp_status step_seconds(rp_find_bounds *b, int64_t batch, int64_t accumulation, double *out)
 {
     rp_recipe recipe = rp__find_recipe(b->recipe, &(rp_setting){ .ranks = 1, .copies = 1, .batch_size = batch, .accumulation = accumulation });
@@ -97,7 +97,7 @@ static rp_status step_seconds(rp_find_bounds *b, int64_t batch, int64_t accumula
     return RP_OK;
 }
 
-/* What a second micro-batch adds: the update is left out. */
+/* The difference of steps with one and two micro-batches: so the update does not count. */
 static rp_status micro_seconds(rp_find_bounds *b, int64_t batch, double *out)
 {
     double one, two;
@@ -111,7 +111,7 @@ static rp_status micro_seconds(rp_find_bounds *b, int64_t batch, double *out)
     return RP_OK;
 }
 
-/* ---- talk ---- */
+/* ---- communication ---- */
 
 static rp_status open_ranks(rp_find_bounds *b, const rp_setting *s)
 {
@@ -130,7 +130,7 @@ static rp_status open_ranks(rp_find_bounds *b, const rp_setting *s)
 
 static double seconds_of(const rp_find_bounds *b, const rp_talk *talk) { return rp__cost_talk_seconds(b->rehearsal->costs, (int)b->ranks, talk); }
 
-/* Of a sum that may be left to come by itself, in one piece. */
+/* A sum that may run asynchronously is sent in one piece. */
 static double sum_seconds(const rp_find_bounds *b, const rp_meta *whole, bool reduce_async)
 {
     rp_talk talk = { .n = 0 };
@@ -140,7 +140,8 @@ static double sum_seconds(const rp_find_bounds *b, const rp_meta *whole, bool re
     return seconds_of(b, &talk);
 }
 
-/* From far to a part, from near to the whole, and from near again for backward; or all from all. */
+/* With inner groups, slices of far ranks are gathered to a part, then the part to the whole. Without them, all slices are gathered to the
+ * whole. With `recompute`, the last of these runs twice, the second time for backward. */
 static double gather_seconds(const rp_find_bounds *b, const weight *w, bool recompute)
 {
     bool parts = rp__groups(b->ctx)->inner && w->in_block;
@@ -151,7 +152,7 @@ static double gather_seconds(const rp_find_bounds *b, const weight *w, bool reco
     return seconds_of(b, &talk);
 }
 
-/* Of a head in a unit of its own, in forward and backward. */
+/* For a head in a unit of its own, in forward and backward. */
 static double head_seconds(const rp_find_bounds *b, const weight *w, int64_t batch)
 {
     const rp_opt_int *chunks = &b->recipe->loss.num_output_chunks;
@@ -164,9 +165,9 @@ static double head_seconds(const rp_find_bounds *b, const weight *w, int64_t bat
     return seconds_of(b, &talk);
 }
 
-typedef struct { double gathers, sums, head; } talk_seconds;    /* of a micro-batch · of all weights' gradients once · of a micro-batch */
+typedef struct { double gathers, sums, head; } talk_seconds;    /* of a micro-batch · of all weights' gradients, once · of a micro-batch */
 
-/* Blocks' weights are gathered again unless a rule says otherwise. */
+/* Weights of blocks are gathered a second time for backward unless a rule decides otherwise. */
 static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
 {
     const rp_recipe *r = b->recipe;
@@ -175,7 +176,7 @@ static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
 
     for (int i = 0; i < b->n && s->ranks > 1; i++) {
         const weight *w = &b->weight[i];
-        if (w->head && s->recipes_units) continue;              /* it may be either */
+        if (w->head && s->recipes_units) continue;              /* in its own unit or not: not counted */
         if (w->head && s->own_units) {
             t.head = head_seconds(b, w, s->batch_size);
             continue;
@@ -188,7 +189,7 @@ static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
 
 /* ---- bytes ---- */
 
-/* Of an element of a weight that is trained, beside itself. */
+/* Bytes per element of a trained weight besides the weight itself. */
 static int64_t overlap_bytes(const rp_recipe *r, const weight *w, const rp_setting *s)
 {
     int64_t state   = r->optimizer.state_dtype == RP_STATE_BF16 ? 2 : 4, bytes = 0;
@@ -211,9 +212,9 @@ static int64_t least_bytes(const rp_find_bounds *b, const rp_setting *s)
     return bytes;
 }
 
-/* ---- both ---- */
+/* ---- both bounds ---- */
 
-/* Sums that are not left to come stop computing; all else may run beside it, where anything may. */
+/* Sums that are not asynchronous stop computing. All other communication may overlap with it, if the machine and the setting overlap at all. */
 static double combine(const rp_find_bounds *b, const rp_setting *s, double micro, talk_seconds t)
 {
     const rp_recipe *r = b->recipe;

@@ -1,4 +1,4 @@
-/* rehearse/forecast.c -- what a recipe's steps will take, of a rehearsal. */
+/* rehearse/forecast.c -- fills a forecast from a rehearsal of the recipe's steps. */
 #include <string.h>
 
 #include "base/bump.h"
@@ -10,7 +10,7 @@
 #include "tape/offload.h"
 #include "tape/tape.h"
 
-/* Where plans choose all that no must decides, the least of the recipe is that of the recipe with its fates left open. */
+/* If plans choose everything except must-rules, the recipe's least budget is that of the recipe with open fates. It is then found with the plan. */
 static bool may_want_least(const rp_recipe *r, const rp_forecast_options *options)
 {
     return options && options->least && rp__recipe_leaves_open(r) && !r->activation_checkpointing.n_conditions && !r->plan;
@@ -95,7 +95,7 @@ rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_for
 
 double rp__overhead(double base, double seconds, double recompute_seconds) { return base > 0 ? fmax(seconds - base + recompute_seconds, 0) / base : 0; }
 
-/* The plan is the caller's, and stays so. */
+/* The plan remains the caller's. */
 static rp_status show(rp_rehearsal *r, rp_plan *steps, rp_forecast *f)
 {
     r->steps         = steps;

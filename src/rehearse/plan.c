@@ -1,9 +1,9 @@
-/* rehearse/plan.c -- how every step on full-length batches runs: what is kept for backward, and the address of each buffer.
+/* rehearse/plan.c -- chooses how every step on full-length batches runs: the values kept for backward, and the address of each buffer.
  *
- *   as the recipe has it ──fits, and nothing is done again or goes that may stay──▶ done
- *      │ else
- *   planned for the budget (plan/step.h), every variant that the recipe leaves open: the update after backward or within it, the head's
- *   logits kept or made again. The fastest stays. Where logits are left open, what fits as it is may still be planned: kept ones are faster
+ *   the recipe's own step ──fits, without recomputing or offloading by preference──▶ done
+ *      │ otherwise
+ *   planned for the budget (plan/step.h) in every variant that the recipe leaves open: the update after backward or in it; the head's logits
+ *   kept or recomputed. The fastest plan is used. If logits are open, even a step that fits may be planned, because kept logits are faster.
  */
 #include <math.h>
 #include <string.h>
@@ -33,7 +33,7 @@ rp_step_variant rp__recipe_variant(const rp_recipe *r)
     return (rp_step_variant){ .in_backward = r->optimizer_in_bwd == RP_YES, .keeps_logits = r->loss.keep_logits == RP_YES };
 }
 
-/* The update may go into backward where the recipe leaves that open, and where one micro-batch brings the whole gradient. */
+/* The update may run in backward if the recipe leaves that open and one micro-batch gives the whole gradient. */
 static bool may_update_in_backward(const rp_recipe *r)
 {
     return r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && r->gradient_accumulation_steps == 1;
@@ -41,7 +41,7 @@ static bool may_update_in_backward(const rp_recipe *r)
 
 static bool may_keep_logits(const rp_recipe *r) { return r->loss.keep_logits == RP_AUTO; }
 
-/* What a plan chooses among; the recipe's own is the first. */
+/* The variants a plan may choose from; the recipe's own is the first. */
 static int list_variants(const rp_recipe *r, rp_step_variant out[RP_STEP_VARIANTS])
 {
     const rp_step_variant own = rp__recipe_variant(r);
@@ -88,7 +88,7 @@ static rp_question question_of(rp_rehearsal *r, rp_step_variant variant)
     return (rp_question){ .ctx = r->ctx, .owner = r->caller, .costs = r->costs, .run = run_step, .self = r, .variant = variant };
 }
 
-/* Each is asked once and stays until they are forgotten. */
+/* Each question is asked once and stays until questions are forgotten. */
 static rp_status plan_ask(rp_rehearsal *r, rp_step_variant variant, rp_question **out)
 {
     rp_question *q = &r->question[plan_number_of(variant)];
@@ -112,7 +112,7 @@ void rp__rehearsal_forget(rp_rehearsal *r)
     }
 }
 
-/* The plan is taken over; NULL: the recipe's own fates. */
+/* Takes over the plan; NULL: the recipe's own fates. */
 static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant variant, rp_plan **out)
 {
     const rp_question q = question_of(r, variant);
@@ -122,10 +122,10 @@ static rp_status try_plan(rp_rehearsal *r, rp_plan *plan, rp_step_variant varian
 
 /* ---- a budget ---- */
 
-/* The variant's plan, NULL: there is none, and its time without replays. */
+/* Makes a plan in the question's variant, *out NULL: there is none. Sets the variant's time without replays. */
 typedef rp_status plan_maker(rp_question *q, int64_t budget, rp_plan **out);
 
-/* The recipe's own fates in the question's variant are a plan like any other, where they are not those of mode none. */
+/* The recipe's own fates in the question's variant count as a plan, unless they keep everything as mode none does. */
 static rp_status try_own(const rp_question *q, int64_t most, rp_step_better *better, rp_plan **best)
 {
     const rp_rehearsal *r = q->self;
@@ -144,7 +144,7 @@ static rp_status within(rp_question *q, int64_t budget, rp_plan **out)
     return rp__step_or_none(try_own(q, budget, rp__step_is_faster, out), out);
 }
 
-/* What the recipe says may take less than any plan that is reckoned with, where its rules leave nothing open, or offload. */
+/* The recipe's own fates may need fewer bytes than any computed plan if its rules leave nothing open, or offload. */
 static rp_status least_one(rp_question *q, int64_t unused, rp_plan **out)
 {
     (void)unused;
@@ -152,7 +152,7 @@ static rp_status least_one(rp_question *q, int64_t unused, rp_plan **out)
     return try_own(q, (*out)->placement.height - 1, rp__step_is_smaller, out);
 }
 
-/* Of a variant that has no plan, too: another schedule may have its budget. */
+/* Also for a variant without a plan: another schedule may fit the budget. */
 static rp_status bound_one(rp_question *q, int64_t budget, rp_plan_bounds *bounds)
 {
     const rp_rehearsal *r = q->self;
@@ -163,7 +163,7 @@ static rp_status bound_one(rp_question *q, int64_t budget, rp_plan_bounds *bound
     return RP_OK;
 }
 
-/* The bounds are the least of all variants so far. budget 0: the plan's own bytes. */
+/* Plans one variant. Lowers *bounds to the least of all variants so far. budget 0: the plan's own bytes. */
 static rp_status make_one(rp_rehearsal *r, rp_step_variant variant, int64_t budget, plan_maker *make, rp_plan **out, rp_plan_bounds *bounds)
 {
     rp_question *q;
@@ -181,7 +181,7 @@ static void set_bounds(rp_plan *p, const rp_plan_bounds *bounds)
     p->block_bound_seconds = fmax(0, bounds->blocks - p->seconds);
 }
 
-/* Every variant planned; what no plan gets below is that of all of them. */
+/* Plans every variant. The lower bound is the least of all variants' bounds. */
 static rp_status best_of(rp_rehearsal *r, int64_t budget, plan_maker *make, rp_step_better *better, rp_plan **out)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
@@ -218,7 +218,7 @@ static rp_status find_base(rp_rehearsal *r, rp_plan *p)
     return RP_OK;
 }
 
-/* With its base, or not at all. */
+/* Sets the plan's base; frees the plan if that fails. */
 static rp_status with_base(rp_rehearsal *r, rp_plan **step)
 {
     return *step ? rp__step_or_none(find_base(r, *step), step) : RP_OK;
@@ -251,7 +251,7 @@ rp_status rp__rehearsal_least(rp_rehearsal *r, rp_plan **out)
 
 typedef struct { rp_question *each[RP_STEP_VARIANTS]; int n; int64_t least, most; } curve;
 
-/* With room for all: the recipe's own step, or, where that computes again what a plan may keep, the plan that does not. */
+/* The fastest step without a budget: the recipe's own, or, if that recomputes, a plan if it is faster. */
 static rp_status roomiest(rp_question *q, rp_plan **best)
 {
     rp_plan *own, *planned;
@@ -265,7 +265,7 @@ static rp_status roomiest(rp_question *q, rp_plan **best)
     return RP_OK;
 }
 
-/* The right end is the fastest step that keeps all. */
+/* The right end is the fastest step that keeps everything. */
 static rp_status open_curve(rp_rehearsal *r, curve *c, rp_plan **end)
 {
     bool in_backward = r->recipe->optimizer_in_bwd == RP_YES || may_update_in_backward(r->recipe);
@@ -298,7 +298,7 @@ static rp_status plan_point(curve *c, int64_t budget, rp_plan **out)
     return RP_OK;
 }
 
-/* What keeps to a smaller budget keeps to this one: where it is faster it is planned again. *at: the budget that the fastest so far was asked for. */
+/* A plan for a smaller budget also fits this one; if it is faster, it is planned again. *at: the budget for which the fastest plan so far was made. */
 static rp_status no_slower(curve *c, const rp_plan *before, int64_t *at, rp_plan **step)
 {
     int64_t budget = (*step)->budget;
@@ -312,7 +312,7 @@ static rp_status no_slower(curve *c, const rp_plan *before, int64_t *at, rp_plan
     return RP_OK;
 }
 
-/* The first budget from `from` on that has a plan, in steps of a small part of the curve; none up to `to`: *out stays NULL. */
+/* Finds the first budget from `from` on that has a plan, in steps of a small part of the curve. If there is none up to `to`, *out stays NULL. */
 static rp_status first_point(curve *c, int64_t from, int64_t to, rp_plan **out)
 {
     int64_t more = (c->most - c->least) / 1024 + 1;
@@ -323,7 +323,7 @@ static rp_status first_point(curve *c, int64_t from, int64_t to, rp_plan **out)
 
 static double seconds_at(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
 
-/* How far a curve goes between two points: in parts of all its bytes, and of all its seconds. */
+/* Length of the curve between two points: its share of all bytes plus its share of all seconds. */
 static double stretch(const curve *c, const rp_plan *least, const rp_plan *end, const rp_plan *a, const rp_plan *b)
 {
     double bytes = (double)(b->budget - a->budget) / (double)(c->most - c->least + 1), all = fabs(seconds_at(least) - seconds_at(end));
@@ -331,7 +331,7 @@ static double stretch(const curve *c, const rp_plan *least, const rp_plan *end, 
     return b->budget - a->budget < 2 * RP_ALIGN ? 0 : bytes + (all > 0 ? fabs(seconds_at(a) - seconds_at(b)) / all : 0);
 }
 
-/* Halves the longest stretch. steps[0 … m - 1] by rising budgets, then `end`. *m stays where no stretch can be halved. */
+/* Halves the longest stretch. steps[0 … m - 1] have rising budgets; `end` follows them. *m does not change if no stretch can be halved. */
 static rp_status add_point(curve *c, rp_plan **steps, const rp_plan *end, int *m)
 {
     rp_plan *one = NULL;
@@ -414,7 +414,7 @@ static rp_status no_plan(rp_question *q, int64_t budget, rp_plan **out)
     return RP_OK;
 }
 
-/* As of the plan that was made. */
+/* Sets the same bounds that the plan got when it was made. */
 static rp_status bound_file(rp_rehearsal *r, rp_plan *p)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
@@ -440,7 +440,7 @@ static rp_status plan_of_text(rp_rehearsal *r, const rp_plan_text *text, const r
     return rp__step_or_none(status, out);
 }
 
-/* Nothing is planned in it: the recipe's own step, as long as it is the one that the file was made for. */
+/* A file without a plan stands for the recipe's own step, if that is the step for which the file was made. */
 static rp_status plan_of_nothing(rp_rehearsal *r, const rp_plan_text *text, const rp_plan_stamp *stamp, rp_plan **out)
 {
     RP_TRY(rp__plan_text_check(r->ctx, text, stamp));
@@ -459,7 +459,7 @@ static rp_status plan_of_file(rp_rehearsal *r, rp_plan **out)
     return status;
 }
 
-/* Whether the recipe's own step offloads what need not go: how much of it does is for a plan to say. */
+/* Whether the recipe's own step offloads values that may stay: a plan then decides how many. */
 static rp_status may_stay(rp_rehearsal *r, const rp_plan *own, bool *out)
 {
     rp_question *q;
@@ -479,8 +479,8 @@ static rp_status solve(rp_rehearsal *r, int64_t budget, rp_plan **out)
     return status;
 }
 
-/* What fits as the recipe has it is planned all the same where a plan may do better: where it does something again or offloads, as a preference
- * for that is a plan's to follow, and where logits are left open. It stays where no plan is faster. */
+/* The recipe's own step fits. A plan may still be better if that step recomputes or offloads by preference, or if logits are open. If it
+ * offloads by preference, the plan is used; otherwise the faster of the two. */
 static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_plan *own, rp_plan **out)
 {
     bool resident;
@@ -498,7 +498,7 @@ static rp_status settle_own(rp_rehearsal *r, int64_t budget, rp_plan *own, rp_pl
 
 static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes)
 {
-    bool of_file      = r->recipe->plan && !r->micro;      /* a file is of batches of full length */
+    bool of_file      = r->recipe->plan && !r->micro;      /* a plan file is for full-length batches */
     rp_plan *own = NULL;
 
     *out = NULL;

@@ -1,4 +1,4 @@
-/* rehearse/plan_file.c -- how steps run, as a file. */
+/* rehearse/plan_file.c -- writes a plan of a recipe's steps to a file. */
 #include "plan/file.h"
 #include "rehearse/rehearsal.h"
 

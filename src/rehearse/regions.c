@@ -1,9 +1,9 @@
-/* rehearse/regions.c -- which modules are regions, in a line for people. */
+/* rehearse/regions.c -- lists the modules that are regions in one line of text. */
 #include "rehearse/forecast.h"
 
 #include "nn/module.h"
 
-enum { MOST_NAMED = 12 };                   /* ranges of blocks; of other modules a quarter */
+enum { MOST_NAMED = 12 };                   /* ranges of blocks; a quarter as many other modules */
 
 typedef struct { char *out; size_t used; int n_named; } line;
 
@@ -15,7 +15,7 @@ static void regions_add(line *l, const char *text)
     if (l->used >= RP_REGIONS_CHARS) l->used = RP_REGIONS_CHARS - 1;
 }
 
-/* One more of a list that is cut short after `most`. */
+/* Adds one name to a list that is cut short after `most` names. */
 static void add_named(line *l, const char *name, int most)
 {
     if (l->n_named == most) regions_add(l, ", …");

@@ -1,5 +1,7 @@
-/* rehearse/rehearsal.c -- a second context that has shapes alone, with a recipe's model on it: opened, begun again, closed; and the names of the
- * recipe held against that model. */
+/* rehearse/rehearsal.c -- opens, begins again and closes a second context of shapes with a recipe's model.
+ *
+ * It also checks the names in a recipe against that model.
+ */
 #include "base/file.h"
 #include "base/report.h"
 #include "comm/comm.h"
@@ -26,13 +28,13 @@ static void enter(rp_rehearsal *r)
 rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status)
 {
     if (r->caller->fault_countdown) r->caller->fault_countdown = r->ctx->fault_countdown;
-    if (status == RP_OK || r->caller->n_errors != r->told) return status;       /* an explanation is the caller's, and so are its errors */
+    if (status == RP_OK || r->caller->n_errors != r->told) return status;       /* an explanation belongs to the caller, and its errors are there already */
     return rp_fail(r->caller, status, "%s", r->ctx->error);
 }
 
 /* ---- opening ---- */
 
-/* What the program told the caller's context about fates and offloading holds for the rehearsal, too. */
+/* Policies and the offload target of the caller's context also apply to the rehearsal. */
 static rp_status share(rp_rehearsal *r)
 {
     RP_TRY(rp__policy_share(r->ctx, r->caller));
@@ -41,7 +43,7 @@ static rp_status share(rp_rehearsal *r)
     return rp_set_offload(r->ctx, &options);
 }
 
-/* The ranks of the caller; one that only asks takes the part of the first of the recipe's. */
+/* Takes the ranks of the caller. A caller without ranks takes the part of rank 0 of the recipe's ranks. */
 static rp_status pretend(rp_rehearsal *r)
 {
     const rp_recipe *recipe = r->recipe;
@@ -122,7 +124,7 @@ void rp__rehearsal_close(rp_rehearsal *r)
     *r = (rp_rehearsal){ 0 };
 }
 
-/* ---- begun, and begun again ---- */
+/* ---- begin, and begin again ---- */
 
 static rp_status make_states(rp_rehearsal *r)
 {
@@ -142,7 +144,7 @@ static rp_status open_costs(rp_rehearsal *r)
     if (!r->device) return rp__cost_table_open(r->ctx, &r->costs);
     RP_TRY(rp__cost_table_device(r->ctx, r->device, &r->costs));
     RP_CHECK(r->ctx, ranks == 1 || rp__cost_link(r->costs) > 0, RP_ERR_CONFIG,
-             "device '%s': link is missing: what each of %d ranks sends the others a second, such as link=25GB/s", r->device, ranks);
+             "device '%s': link is missing: set the bytes per second that each of %d ranks sends, such as link=25GB/s", r->device, ranks);
     return RP_OK;
 }
 
@@ -218,18 +220,18 @@ static int list_names(rp_module *root, rp_recipe_module *out)
     return n;
 }
 
-/* Names may all be there and the whole hold for no module. */
+/* All names of a condition may exist, and the condition may still hold for no module. */
 static void check_conditions(const rp_recipe *recipe, rp_module *root, rp_report *report)
 {
     for (int i = 0; i < recipe->activation_checkpointing.n_conditions; i++) {
         rp_condition *c = recipe->activation_checkpointing.condition[i];
         if (rp__condition_is_open(c) && !rp__module_matches(root, rp_condition_holds, c))
-            rp__report_error(report, c->place, "this condition holds for no module that is computed%s",
-                             c->kind == RP_CONDITION_PATH ? " (of a list, name the members: 'layers.*')" : "");
+            rp__report_error(report, c->place, "this condition matches no module that runs%s",
+                             c->kind == RP_CONDITION_PATH ? " (a list does not run: name its members, 'layers.*')" : "");
     }
 }
 
-/* Every k-th of fewer than k is no block: that may be meant, of a recipe for deeper models. */
+/* If the model has fewer than k blocks, "every k-th" selects none. That may be intended for deeper models, so it is a note. */
 static void note_every(const rp_recipe *recipe, rp_module *root, rp_report *report)
 {
     int64_t every = recipe->activation_checkpointing.every, offset = recipe->activation_checkpointing.offset;
@@ -238,10 +240,10 @@ static void note_every(const rp_recipe *recipe, rp_module *root, rp_report *repo
 
     if (recipe->activation_checkpointing.mode == RP_MODE_SELECTIVE_LAYER && !rp__module_matches(root, rp_condition_holds, &blocks))
         rp__report_note(report, rp__recipe_place(recipe, "activation_checkpointing.every"),
-                        "no block of '%s' is one of every %" PRId64 " with offset %" PRId64 ", so none is computed again", layers, every, offset);
+                        "no block of '%s' is selected by every %" PRId64 " with offset %" PRId64 ", so no block is recomputed", layers, every, offset);
 }
 
-/* Names may all be there and be of modules that cannot be units. */
+/* Names may exist but belong to modules that cannot be units. */
 static rp_status check_units(rp_rehearsal *r, rp_module *root, rp_report *report)
 {
     rp_unit_rules rules = rp__recipe_unit_rules(r->recipe);

@@ -1,7 +1,7 @@
-/* rehearse/remedies.c -- where nothing fits: changes of the recipe, each alone, with the least budget that it leads to.
+/* rehearse/remedies.c -- if nothing fits: finds changes of the recipe, each by itself, and the least budget with each of them.
  *
- * Each is tried, not reckoned: the recipe with that change is rehearsed, and a plan of it placed. So the bytes of a remedy are a budget that fits. A change
- * that the recipe has already, that does not apply, or that saves nothing is left out.
+ * Each change is tried, not estimated: the changed recipe is rehearsed and its plan is placed. So the bytes of a remedy are a budget that
+ * fits. A change is left out if the recipe has it already, if it does not apply, or if it saves nothing.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 enum { CHANGE_CHARS = 48 };
 
-/* The recipe with the change, and the change as settings; false: it does not apply. */
+/* Changes the recipe and writes the change as settings. Returns false if it does not apply. */
 typedef bool remedy(rp_recipe *r, char text[CHANGE_CHARS]);
 
 static bool say(char text[CHANGE_CHARS], const char *setting) { return snprintf(text, CHANGE_CHARS, "%s", setting) > 0; }
@@ -81,7 +81,7 @@ static bool half_length(rp_recipe *r, char *text)
 static const struct {
     remedy *change;
     rp_anew anew;
-    const char *hint;                   /* of messages where weights, gradients and states alone do not fit; NULL: they do not name it */
+    const char *hint;                   /* for messages when weights, gradients and states alone do not fit; NULL: not mentioned there */
 } all[] = {
     { update_in_backward, RP_ANEW_STATES, "'optimizer_in_bwd'" },
     { update_unclipped, RP_ANEW_STATES, NULL },
@@ -107,11 +107,11 @@ const char *rp__recipe_hints(const rp_recipe *r, char out[RP_HINTS_CHARS])
     }
     *out = 0;
     for (int i = 0; i < n; i++)
-        used += (size_t)snprintf(out + used, RP_HINTS_CHARS - used, "%s%s", !i ? ", or take " : i + 1 == n ? " or " : ", ", hint[i]);
+        used += (size_t)snprintf(out + used, RP_HINTS_CHARS - used, "%s%s", !i ? ", or set " : i + 1 == n ? " or " : ", ", hint[i]);
     return out;
 }
 
-/* Its model is another one: it has a rehearsal of its own. */
+/* The change gives another model, which needs a rehearsal of its own. */
 static rp_status small_elsewhere(rp_rehearsal *r, const rp_recipe *changed, rp_plan **out)
 {
     rp_model_config config = rp__config_share(&r->source.config);
@@ -135,7 +135,7 @@ static rp_status small(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, 
     return rp__rehearsal_small(r, out);
 }
 
-/* A change that the model or the machine refuses is none: *bytes 0. */
+/* A change that the model or the machine refuses is no remedy: *bytes is 0. */
 static rp_status try_remedy(rp_rehearsal *r, const rp_recipe *changed, rp_anew anew, int64_t *bytes)
 {
     rp_plan *plan = NULL;

@@ -1,4 +1,4 @@
-/* rehearse/rules.c -- a few rules that would recompute what is kept, each tried in a step of its own. */
+/* rehearse/rules.c -- tries a few rules that would recompute kept values, each in a step of its own. */
 #include "rehearse/rehearsal.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static rp_status with_rule(rp_rehearsal *r, const rp_explain_trial *trial, const
     return status;
 }
 
-/* *counts: it frees something. What cannot be done, as another policy forbids it, does not count. */
+/* *counts: the rule frees bytes. A rule that another policy forbids does not count. */
 static rp_status try_rule(rp_rehearsal *r, rp_explain_trial *trial, bool *counts)
 {
     rp_engine *e         = &r->engine;
@@ -35,7 +35,7 @@ static rp_status try_rule(rp_rehearsal *r, rp_explain_trial *trial, bool *counts
     }
     rp_policy_free(policy);
     if (status != RP_OK) return status == RP_ERR_MEMORY ? status : RP_OK;
-    trial->saved_bytes = r->steps->found.saved_bytes - step.saved_bytes;      /* of one class: gathered weights are of another */
+    trial->saved_bytes = r->steps->found.saved_bytes - step.saved_bytes;      /* of class saved only: gathered weights have another class */
     trial->peak_bytes  = x->peak_bytes - step.memory.peak_bytes;
     trial->flops       = step.work.recompute_flops - x->recompute_flops;
     *counts            = trial->saved_bytes > 0 && trial->peak_bytes >= 0;
@@ -58,7 +58,7 @@ static int best_first(const void *left, const void *right)
     return (a->saved_bytes < b->saved_bytes) - (a->saved_bytes > b->saved_bytes);
 }
 
-/* Of the largest of what is kept. */
+/* Tries rules for the largest kept values. */
 static rp_status try_rules(rp_rehearsal *r)
 {
     rp_explain *e = r->explain;

@@ -1,10 +1,10 @@
-/* rehearse/settle.c -- how a recipe's steps are to run, rehearsed as a run would; where nothing fits, why, and what would. */
+/* rehearse/settle.c -- chooses how a recipe's steps run and rehearses them; if nothing fits, the error message with the reason. */
 #include "base/file.h"
 #include "base/report.h"
 #include "comm/comm.h"
 #include "rehearse/rehearsal.h"
 
-/* ---- followed ---- */
+/* ---- follow the plan ---- */
 
 static rp_status run_explained(rp_rehearsal *r, rp_step_result *step)
 {
@@ -18,7 +18,7 @@ static rp_status run_explained(rp_rehearsal *r, rp_step_result *step)
     return status == RP_OK ? rp__explain_end(r->explain, &step->work) : status;
 }
 
-/* The run begins with nothing live and a pool as large as the arena: so does what tells what it will take. */
+/* As in a run, nothing is live at the beginning and the pool is as large as the arena. So the figures are those of the run. */
 static rp_status follow(rp_rehearsal *r, bool explained)
 {
     rp_plan *steps = r->steps;
@@ -48,9 +48,9 @@ static rp_status ready_and_follow(rp_rehearsal *r, bool explained)
 
 rp_status rp__rehearsal_show(rp_rehearsal *r) { return ready_and_follow(r, true); }
 
-/* ---- what does not fit ---- */
+/* ---- nothing fits ---- */
 
-/* The least process that has room for the least plan beside what it takes itself, its page tables included. */
+/* The smallest memory_limit whose arena has room for the least plan, the page tables included. */
 static int64_t least_limit(const rp_rehearsal *r)
 {
     int64_t without_pages = r->steps->placement.height + rp__allowance_bytes(&r->allowance) - r->allowance.pages;
@@ -60,7 +60,7 @@ static int64_t least_limit(const rp_rehearsal *r)
 
 typedef struct { char asked[2 * RP_SIZE_CHARS + 64], raise[RP_SIZE_CHARS + 64]; } bound_words;
 
-/* Which key bounds the arena, and to what it is to be raised. */
+/* Which key limits the arena, and to which value it must be raised. */
 static void word_bound(const rp_rehearsal *r, bound_words *w)
 {
     char budget[RP_SIZE_CHARS], of[RP_SIZE_CHARS];
@@ -70,11 +70,11 @@ static void word_bound(const rp_rehearsal *r, bound_words *w)
     snprintf(w->asked, sizeof w->asked, "%s", budget);
     snprintf(w->raise, sizeof w->raise, "'memory_budget'");
     if (!r->limit || (left > r->budget && r->budget > 1)) return;
-    snprintf(w->asked, sizeof w->asked, "%s, which 'memory_limit' of %s leaves it", budget, rp__size_text(of, r->limit));
+    snprintf(w->asked, sizeof w->asked, "%s, left by 'memory_limit' of %s", budget, rp__size_text(of, r->limit));
     snprintf(w->raise, sizeof w->raise, "'memory_limit' to %" PRId64, least_limit(r));
 }
 
-/* The least budget, and what sets it: an op, or what stands before the step. */
+/* The error message: the least budget and its cause, an op or the bytes that exist before the step. */
 static rp_status settle_refuse(rp_rehearsal *r, bool chosen)
 {
     char own[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
@@ -87,21 +87,21 @@ static rp_status settle_refuse(rp_rehearsal *r, bool chosen)
     word_bound(r, &w);
     snprintf(least, sizeof least, "%s%s", r->steps->at_most ? "at most " : "", rp__size_text(size, r->steps->placement.height));
     if (r->recipe->plan)
-        return rp_fail(r->caller, RP_ERR_BUDGET, "plan '%s' takes %s, more than the memory budget of %s; the least that a plan fits is %s: make the "
-                       "plan again with 'reprise plan', or raise %s", r->recipe->plan, rp__size_text(own, r->own_bytes), w.asked, least, w.raise);
+        return rp_fail(r->caller, RP_ERR_BUDGET, "plan '%s' needs %s, more than the memory budget of %s; the least budget that fits is %s: make a "
+                       "new plan with 'reprise plan', or raise %s", r->recipe->plan, rp__size_text(own, r->own_bytes), w.asked, least, w.raise);
     if (!chosen && fits)
-        return rp_fail(r->caller, RP_ERR_BUDGET, "the step as the recipe has it takes %s, more than the memory budget of %s; planned, it fits %s: "
-                       "take 'activation_checkpointing.mode: auto', or raise %s", rp__size_text(own, r->own_bytes), w.asked, least, w.raise);
+        return rp_fail(r->caller, RP_ERR_BUDGET, "the recipe's step needs %s, more than the memory budget of %s; a plan would need %s: "
+                       "set 'activation_checkpointing.mode: auto', or raise %s", rp__size_text(own, r->own_bytes), w.asked, least, w.raise);
     if (stands > r->budget)
-        return rp_fail(r->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, %s of it for weights, "
+        return rp_fail(r->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least budget that fits is %s, %s of it for weights, "
                        "gradients and optimizer states: raise %s%s%s", w.asked, least, rp__size_text(own, stands), w.raise,
                        r->recipe->dist.ranks.set && r->recipe->dist.ranks.value > 1 ? " or 'dist.ranks'" : "", rp__recipe_hints(r->recipe, hints));
-    return rp_fail(r->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least that one fits is %s, for the %s of %s%s%s: raise "
+    return rp_fail(r->caller, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least budget that fits is %s, for the %s of %s%s%s: raise "
                    "%s, or lower 'batch_size' or 'max_seq_len'", w.asked, least, e->peak_event, e->peak_path, *e->peak_path ? " " : "",
                    e->peak_op, w.raise);
 }
 
-/* Nothing fits: what would. Who explains is told of that. */
+/* Nothing fits: finds the least plan and the remedies, and explains the least plan. */
 static rp_status tell_least(rp_rehearsal *r)
 {
     bool chosen = rp__recipe_leaves_open(r->recipe);
@@ -137,7 +137,7 @@ rp_status rp__rehearsal_rehearse(rp_rehearsal *r, int64_t val_rows, rp_report *r
     return RP_OK;
 }
 
-/* ---- for those who only ask ---- */
+/* ---- checks without a run ---- */
 
 const char *rp__recipe_missing_file(const rp_recipe *recipe)
 {
@@ -148,7 +148,7 @@ const char *rp__recipe_missing_file(const rp_recipe *recipe)
     return NULL;
 }
 
-/* Steps of a recipe that is wrong are not rehearsed. */
+/* A recipe with errors is not rehearsed. */
 static rp_status check_and_rehearse(rp_rehearsal *r, rp_report *report)
 {
     RP_TRY(rp__rehearsal_check_names(r, report));

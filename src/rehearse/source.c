@@ -1,4 +1,4 @@
-/* rehearse/source.c -- the model's config and files, as a recipe names them. */
+/* rehearse/source.c -- opens the model's config and files that a recipe names. */
 #include "base/file.h"
 #include "rehearse/rehearsal.h"
 
@@ -11,7 +11,7 @@ static void check_there(const rp_recipe *r, const char *key, const char *path, r
                          strcmp(key, "model.path") && strcmp(key, "model.adapter") ? "" : rp__hub_hint(path, hint));
 }
 
-/* A table of positions is as long as the file has it; angles go on. */
+/* A table of positions has the length in the file. Rotary angles can be extended. */
 static void check_length(const rp_recipe *r, const rp_model_config *config, rp_report *report)
 {
     const char *type = rp__model_type(config);
@@ -25,7 +25,7 @@ static void check_length(const rp_recipe *r, const rp_model_config *config, rp_r
                      r->max_seq_len, config->context, hint);
 }
 
-/* What is asked of a model follows from what it sees. */
+/* The objective must match the model: causal models predict the next token, bidirectional ones masked tokens. */
 static void check_objective(const rp_recipe *r, const rp_model_config *config, rp_report *report)
 {
     const struct { const char *key; bool is_set; } masked[] = {
@@ -33,14 +33,14 @@ static void check_objective(const rp_recipe *r, const rp_model_config *config, r
     };
 
     if (r->loss.objective == RP_OBJECTIVE_CAUSAL && config->both_ways)
-        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: causal' asks for the next token, which a model "
-                         "of type '%s' sees; its objective is masked", rp__model_type(config));
+        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: causal' predicts the next token, but a model "
+                         "of type '%s' sees all tokens: use masked", rp__model_type(config));
     if (r->loss.objective == RP_OBJECTIVE_MASKED && !config->both_ways)
-        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: masked' asks for tokens amid what is around them, "
-                         "and a model of type '%s' sees the past alone; its objective is causal", rp__model_type(config));
+        rp__report_error(report, rp__recipe_place(r, "loss.objective"), "'loss.objective: masked' predicts tokens from both sides, but a model "
+                         "of type '%s' sees only earlier tokens: use causal", rp__model_type(config));
     for (int i = 0; i < RP_COUNT(masked); i++)
         if (!config->both_ways && masked[i].is_set)
-            rp__report_error(report, rp__recipe_place(r, masked[i].key), "'%s' has no effect: a model of type '%s' is asked for the next token",
+            rp__report_error(report, rp__recipe_place(r, masked[i].key), "'%s' has no effect: a model of type '%s' predicts the next token",
                              masked[i].key, rp__model_type(config));
 }
 
@@ -51,7 +51,7 @@ rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *r, const char *key, rp
     return status;
 }
 
-/* Fresh adapters as the recipe has them; those of files bring rank, scale and layers along, the dropout may be another. */
+/* Fresh adapters follow the recipe. Adapters from files have their own rank, scale and layers; only their dropout may be changed. */
 rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
 {
     rp_adapter_config *a = &config->adapter;
@@ -107,7 +107,8 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     check_there(r, "model.adapter", r->model.adapter, report);
     check_there(r, "tokenizer.path", r->tokenizer.path, report);
     check_there(r, "tokenizer.chat_template", r->tokenizer.chat_template, report);
-    if (report->n_errors > told || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* no model: told before */
+    if (report->n_errors > told || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* without a model:
+                                                                                                                            * reported earlier */
     RP_TRY(rp__source_refuse(ctx, r, key, read_config(ctx, r, report, out), told, report));
     if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
     check_length(r, &out->config, report);

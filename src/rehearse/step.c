@@ -1,7 +1,7 @@
 /* rehearse/step.c -- one optimizer step, written once for data and for shapes.
  *
- * Whatever takes or gives memory happens in both, in one order; only reading a batch and looking at a number is left out of
- * a rehearsal. So the ledger and the pool of a rehearsal are those of the run, to the byte.
+ * Both cases allocate and free in the same order; a rehearsal only skips reading a batch and reading numbers. So its ledger and pool equal
+ * those of the run, to the byte.
  */
 #include <math.h>
 
@@ -20,7 +20,7 @@ static rp_data_batch full_batch(const rp_recipe *r, const rp_recipe_dataset *of,
     return (rp_data_batch){ .rows = rows, .length = r->max_seq_len, .padded = !of->packed };
 }
 
-/* Of all ranks: each has the part of its own rows. */
+/* Sums over ranks: each rank has the part of its own rows. */
 static rp_status read_loss(const rp_engine *e, const rp_data *data, const rp_tensor *loss, double *out)
 {
     *out = 0;
@@ -38,7 +38,7 @@ static void part_ends(const rp_engine *e, const char *name, double began)
     rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_PART, .name = name, .began = began });
 }
 
-/* The recipe's rules stand inside what the context's own policy says. */
+/* The recipe's policy is nested inside the policies of the context. */
 static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
 {
     rp_policy *policy = e->selection.policy;
@@ -70,7 +70,7 @@ static rp_status backward(const rp_engine *e, rp_tensor *loss)
     return status;
 }
 
-/* The loss is looked at before its backward, so nothing has been updated yet where updates happen in backward. */
+/* The loss is checked before its backward. So nothing has been updated by then, even if updates run in backward. */
 static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
 {
     rp_data_batch b = full_batch(e->recipe, &e->recipe->dataset, e->recipe->batch_size);
@@ -134,7 +134,7 @@ static rp_status update_in_backward(void *user, rp_tensor *leaf)
     return RP_OK;
 }
 
-/* Over slices, in the order of ranks; alone, with no other rounding than ever. */
+/* Summed over slices in the order of ranks. A single rank gets no additional rounding. */
 static rp_status norm_of_all(const rp_engine *e, bool real, double *norm)
 {
     double squares = rp__optim_squares(e->optim);
@@ -151,7 +151,7 @@ static rp_status check_norm(rp_engine *e, double norm)
     return RP_OK;
 }
 
-/* Clipping has to know the norm first; without it the norm falls out of the update. */
+/* Clipping needs the norm first. Without clipping, the update computes the norm. */
 static rp_status update_all(rp_engine *e, bool real, double *norm)
 {
     const rp_opt_number *clip = &e->recipe->clip_grad_norm;
@@ -189,7 +189,7 @@ static rp_status set_out(rp_engine *e)
     return e->follow ? rp__step_follow(e->ctx, e->follow) : RP_OK;
 }
 
-/* Whatever went wrong, no gradient, value or hook is left behind. */
+/* After any failure, no gradient, value or hook remains. */
 static void clear(rp_engine *e)
 {
     rp__tape_on_grad(e->ctx, NULL, NULL);
@@ -261,6 +261,6 @@ rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *lo
     *mode            = true;
     rp_status status = score_all(e, data, rows, loss);
     *mode            = eval;
-    rp__tape_no_grad(e->ctx, false);        /* the tape is there: it cannot fail */
+    rp__tape_no_grad(e->ctx, false);        /* cannot fail: the tape exists */
     return status;
 }

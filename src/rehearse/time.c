@@ -1,4 +1,4 @@
-/* rehearse/time.c -- the time of a rehearsed step, call by call as it runs them, by the machine's cost table. */
+/* rehearse/time.c -- adds up the seconds of a rehearsed step, call by call as it runs, by the machine's cost table. */
 #include <math.h>
 
 #include "comm/comm.h"
@@ -8,7 +8,8 @@
 #include "rehearse/engine.h"
 #include "tape/tape.h"
 
-/* In forward a whole that is made of a part waits for that, which comes just before. Updates in backward wait for their sums. */
+/* In forward, a whole gathered from a part (two inputs) waits for that part, which is gathered just before. With updates in backward, each
+ * update waits for its sum. */
 static rp_overlap_event talk_of(const rp_engine *e, const rp_op_meta *call, rp_pass pass, bool recompute, double seconds)
 {
     rp_overlap_event t = { RP_OVERLAP_TALK, recompute, seconds, rp__mem_rounded(e->ctx, rp_meta_bytes(&call->out[0])) };
@@ -23,7 +24,7 @@ static rp_overlap_event talk_of(const rp_engine *e, const rp_op_meta *call, rp_p
     return t;
 }
 
-/* What is no collective but talks, the head by blocks, computes one block while others are on their way. */
+/* A call that communicates but is not a collective op, such as the head by blocks, computes one block while others are being sent. */
 static void note_call(const rp_engine *e, const rp_op_meta *call, rp_pass pass, bool recompute, double seconds, double comm)
 {
     bool collective = call->op->flags & RP_OP_COLLECTIVE;
@@ -33,7 +34,7 @@ static void note_call(const rp_engine *e, const rp_op_meta *call, rp_pass pass, 
     if (comm > 0) rp__overlap_note(e->time->overlap, talk_of(e, call, pass, recompute, comm));
 }
 
-/* Added up, and noted one by one. */
+/* Adds up the seconds of a call, and notes it for the overlap. */
 static void count_call(rp_engine *e, int at, rp_pass pass, bool recompute)
 {
     rp_step_time *t        = e->time;
@@ -49,7 +50,7 @@ static void count_call(rp_engine *e, int at, rp_pass pass, bool recompute)
     if (t->overlap) note_call(e, call, pass, recompute, seconds, comm);
 }
 
-/* Of the pass that has been recorded: keeping takes its time, and replays take the rest of theirs. */
+/* Adds the seconds of keeping values in the recorded pass. Replays count only their remaining time. */
 static rp_status count_keeping(rp_engine *e)
 {
     rp_step_time *t = e->time;
@@ -108,8 +109,8 @@ static int64_t trained_bytes(const rp_engine *e)
     return bytes;
 }
 
-/* The update reads and writes weights and states, and reads gradients, once more for the norm that clipping needs first. States on disk are read and
- * written meanwhile, one after the other. */
+/* The update reads and writes weights and states and reads gradients. Clipping reads gradients once more for the norm. States on disk are
+ * read and written meanwhile, one after the other. */
 void rp__time_update(rp_engine *e)
 {
     rp_step_time *t = e->time;
@@ -126,6 +127,6 @@ void rp__time_update(rp_engine *e)
     t->update_seconds = move + t->state_seconds;
     t->seconds += t->update_seconds;
     if (!t->overlap) return;
-    rp__overlap_note(t->overlap, (rp_overlap_event){ .kind = RP_OVERLAP_PASS });        /* it waits for all sums */
+    rp__overlap_note(t->overlap, (rp_overlap_event){ .kind = RP_OVERLAP_PASS });        /* the update waits for all sums */
     rp__overlap_note(t->overlap, (rp_overlap_event){ RP_OVERLAP_COMPUTE, false, t->update_seconds, 0 });
 }

@@ -1,7 +1,7 @@
-/* safetensors/folder.c -- a folder of safetensors files: which of them make up the model, and the index that says so.
+/* safetensors/folder.c -- opens a folder of safetensors files: finds the files of the model and reads the index that lists them.
  *
- * Shard names in an index come from outside: each must be a plain name in the same folder. Exactly the tensors the index lists
- * are kept, each from the shard it names.
+ * Shard names in an index are untrusted input: each must be a plain file name in the same folder. The set keeps exactly the tensors that
+ * the index lists, each from the shard that the index names.
  */
 #include "safetensors/internal.h"
 
@@ -41,7 +41,7 @@ rp_status rp__st_index_parse(rp_ctx *ctx, const char *label, const char *text, i
     return status;
 }
 
-/* ---- the shards an index names ---- */
+/* ---- the shards of an index ---- */
 
 static rp_status add_shard(rp_safetensors *set, const char *folder, const char *name)
 {
@@ -53,7 +53,7 @@ static rp_status add_shard(rp_safetensors *set, const char *folder, const char *
     return status;
 }
 
-/* `shards` becomes an object of shard name -> index of its file. */
+/* Opens each shard once and fills `shards`: shard name -> index of its file. */
 static rp_status add_shards(rp_safetensors *set, const char *folder, json_t *weight_map, json_t *shards)
 {
     const char *key;
@@ -76,7 +76,7 @@ static int64_t shard_of(const json_t *weight_map, const json_t *shards, const ch
     return name ? json_integer_value(json_object_get(shards, name)) : -1;
 }
 
-/* What the shards hold beyond the index goes; what the index lists must then all be there, in its order of names. */
+/* Drops tensors that the index does not list. Every tensor of the index must then be present; the first missing one is reported. */
 static rp_status keep_listed(rp_safetensors *set, const char *label, json_t *weight_map, const json_t *shards)
 {
     int64_t kept = 0;
@@ -111,7 +111,7 @@ static rp_status open_indexed(rp_safetensors *set, const char *folder, const cha
     return status;
 }
 
-/* ---- files of PyTorch ---- */
+/* ---- PyTorch pickles ---- */
 
 bool rp__safetensors_is_pickle(const char *name)
 {
@@ -129,7 +129,7 @@ rp_status rp__safetensors_refuse_pickle(rp_ctx *ctx, const char *folder, const c
                    folder ? folder : "", folder ? "/" : "", name);
 }
 
-/* ---- a folder without either ---- */
+/* ---- a folder with neither model.safetensors nor an index ---- */
 
 static int is_safetensors(const struct dirent *entry)
 {

@@ -1,4 +1,4 @@
-/* safetensors/internal.h -- what the files of the safetensors reader and writer share. */
+/* safetensors/internal.h -- shared by the safetensors reader and writer. */
 #ifndef RP_SAFETENSORS_INTERNAL_H
 #define RP_SAFETENSORS_INTERNAL_H
 
@@ -8,14 +8,14 @@
 #include "base/file.h"
 #include "safetensors/safetensors.h"
 
-#define ST_MAX_HEADER_BYTES INT64_C(100000000)      /* as the reference implementation */
+#define ST_MAX_HEADER_BYTES INT64_C(100000000)      /* limit of the reference implementation */
 #define ST_MAX_INDEX_BYTES INT64_C(100000000)
 #define ST_INDEX_NAME "model.safetensors.index.json"
 #define ST_SINGLE_NAME "model.safetensors"
 
 typedef struct {
-    char *name;                 /* as opened, for messages */
-    char *tensor_names;         /* one block for all of the file's */
+    char *name;                 /* as given by the caller, for messages */
+    char *tensor_names;         /* one block with the names of all tensors of the file */
     rp_file_map map;
     json_t *metadata;           /* may be NULL */
 } st_file;
@@ -31,16 +31,18 @@ struct rp_safetensors {
 typedef struct { const char *name; int64_t bytes; rp_convert convert; } st_dtype;
 extern const st_dtype rp__st_dtypes[RP_ST_DTYPES];
 
-/* JSON text whose top is an object; duplicate keys are refused. json_decref it. */
+/* Parse a JSON text whose top level must be an object; duplicate keys are refused. Release *out with json_decref.
+ * errors  RP_ERR_FORMAT · RP_ERR_MEMORY */
 rp_status rp__st_json(rp_ctx *ctx, const char *label, const char *text, int64_t bytes, json_t **out);
-/* The product of dims and dtype; false when it overflows. */
+/* Compute elems and bytes from dim and dtype; false if they overflow. */
 bool rp__st_size(rp_safetensor *t);
-/* Append a file to the set: map it (or take over `map`, where given), parse and check it. */
+/* Append a file to the set: map it (or take over `map` if it is not NULL), parse and check it. errors as rp__safetensors_open */
 rp_status rp__st_add_file(rp_safetensors *set, const char *path, const rp_file_map *map);
-/* The index's object of tensor name -> shard name, every entry checked; json_decref it. */
+/* Parse an index and check every entry of its object tensor name -> shard name. Release *weight_map with json_decref.
+ * errors  RP_ERR_FORMAT · RP_ERR_MEMORY */
 rp_status rp__st_index_parse(rp_ctx *ctx, const char *label, const char *text, int64_t bytes, json_t **weight_map);
 rp_status rp__st_open_folder(rp_safetensors *set, const char *path);
-/* Sort by name, then file. */
+/* Sort the tensors by name, then by file. */
 void rp__st_sort(rp_safetensors *set);
 
 #endif

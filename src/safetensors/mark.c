@@ -1,4 +1,4 @@
-/* safetensors/mark.c -- the mark of each file of a set (base/file_mark.h). */
+/* safetensors/mark.c -- computes the mark of each file of a set (base/file_mark.h). */
 #include "base/file_mark.h"
 #include "safetensors/internal.h"
 

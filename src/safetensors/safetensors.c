@@ -1,7 +1,7 @@
-/* safetensors/safetensors.c -- the reader: a header checked against its file, tensors found by name and read.
+/* safetensors/safetensors.c -- the reader: checks a header against its file, finds tensors by name and reads them.
  *
- * The data must be covered exactly: sorted by offset, each tensor begins where the one before it ends, the first at 0 and the
- * last at the end of the file. That is the format's own rule, and it excludes overlaps, gaps and hidden bytes at once.
+ * Sorted by offset, the tensors must cover the data exactly: the first begins at 0, each begins where the one before it ends, and the last
+ * ends at the end of the file. The format requires this. It rules out overlaps, gaps and hidden bytes.
  */
 #include "safetensors/internal.h"
 #include "base/json_text.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME "%.200s"           /* a name in a message: it comes from a file and may be very long */
+#define NAME "%.200s"           /* tensor names in messages are cut: they come from a file and may be very long */
 
 const st_dtype rp__st_dtypes[RP_ST_DTYPES] = {
     [RP_ST_BOOL] = { "BOOL", 1, rp__convert_bool }, [RP_ST_U8] = { "U8", 1, rp__convert_u8 },
@@ -138,7 +138,7 @@ static int by_offset(const void *left, const void *right)
     const rp_safetensor *a = left, *b = right;
 
     if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;      /* the empty ones first */
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;      /* empty tensors first */
     return strcmp(a->name, b->name);
 }
 
@@ -156,7 +156,7 @@ static rp_status check_cover(const header *h, rp_safetensor *tensor, int64_t n)
     return RP_OK;
 }
 
-/* The tensors of the header are appended to the set; their names are copied into one block, which the file owns. */
+/* Appends the tensors of the header to the set. Their names are copied into one block, which the file owns. */
 static rp_status parse_entries(rp_safetensors *set, const header *h, json_t *top)
 {
     int file_index       = set->n_files - 1;
@@ -197,7 +197,7 @@ static rp_status parse_file(rp_safetensors *set, const st_file *file)
 
     RP_CHECK(ctx, file->map.bytes >= 8, RP_ERR_FORMAT, "'%s' is no safetensors file: it has %" PRId64 " bytes, too few for a header",
              file->name, file->map.bytes);
-    RP_TRY(rp__file_get(ctx, file->name, &file->map, 0, sizeof n, &n));     /* little endian: convert.c refuses other machines */
+    RP_TRY(rp__file_get(ctx, file->name, &file->map, 0, sizeof n, &n));     /* little endian: convert.c does not compile elsewhere */
     RP_CHECK(ctx, n <= (uint64_t)file->map.bytes - 8, RP_ERR_FORMAT,
              "'%s' is no safetensors file, or cut short: its header has %" PRIu64 " bytes, the file has %" PRId64,
              file->name, n, file->map.bytes);
@@ -241,7 +241,7 @@ void rp__st_sort(rp_safetensors *set)
     if (set->n_tensors) qsort(set->tensor, (size_t)set->n_tensors, sizeof *set->tensor, by_name);
 }
 
-/* Files without an index may both have a tensor of one name: which one is meant cannot be known. */
+/* Without an index, two files may contain a tensor of the same name. The set is refused because either could be meant. */
 static rp_status check_names(const rp_safetensors *set)
 {
     for (int64_t i = 1; i < set->n_tensors; i++) {
@@ -296,7 +296,7 @@ void rp__safetensors_close(rp_safetensors *set)
     rp__release(set);
 }
 
-/* ---- what is in it ---- */
+/* ---- access ---- */
 
 int64_t rp__safetensors_n_tensors(const rp_safetensors *set) { return set->n_tensors; }
 const rp_safetensor *rp__safetensors_at(const rp_safetensors *set, int64_t i) { return &set->tensor[i]; }
@@ -328,7 +328,7 @@ void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor
     rp__file_drop(&set->file[tensor->file].map, tensor->offset, tensor->bytes);
 }
 
-/* `window`: elements that there is memory for. */
+/* `window`: capacity of `memory` in elements. */
 static rp_status read_windows(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t count, void *memory, int64_t window,
                               float *out)
 {

@@ -1,11 +1,11 @@
-/* safetensors/write.c -- the writer: declared tensors laid out in one file or in shards, then filled in order of declaration.
+/* safetensors/write.c -- the writer: lays out declared tensors in one file or in shards, then fills them in order of declaration.
  *
  *   declared   a F32 | b BF16 | c F32 | d F32            the order in which bytes arrive
- *   shards     [ a b ] [ c d ]                           runs of that order, cut before a shard would be too large
- *   layout     | a | b |  | c | d |                      within a shard by falling element size: each tensor aligned to its own
+ *   shards     [ a b ] [ c d ]                           runs of that order, cut before a shard would exceed its limit
+ *   layout     | a | b |  | c | d |                      within a shard by decreasing element size: each tensor is aligned to it
  *
- * A shard's file is made when its first byte arrives and synced after its last, so one is open at a time; all get their names
- * in commit. Only the header is ever built in memory.
+ * A shard's file is created with its first byte and synced after its last, so only one is open at a time. Commit gives all files their
+ * names. Only the header is built in memory.
  */
 #include "safetensors/internal.h"
 #include "base/json_text.h"
@@ -19,21 +19,21 @@
 typedef struct {
     int64_t first, n;           /* its tensors: [first, first + n) as declared */
     char *path;
-    rp_file_writer *file;       /* NULL until it is begun */
+    rp_file_writer *file;       /* NULL until the shard is begun */
 } st_shard;
 
 struct rp_safetensors_writer {
     rp_ctx *ctx;
     int64_t n_tensors;
-    rp_safetensor *tensor;      /* in order of declaration; file: its shard, offset: in that shard's data, then in the file */
+    rp_safetensor *tensor;      /* in order of declaration; file: its shard; offset: within the shard's data, later within its file */
     char *names;
     json_t *metadata;
     char *folder;               /* NULL: a single file */
     int n_shards;
     st_shard *shard;
-    int64_t at, done_bytes;     /* the tensor being filled, and how much of it is there */
-    rp_file_writer *index;      /* of several shards, from commit on */
-    char *stale;                /* what commit removes at the end */
+    int64_t at, done_bytes;     /* the tensor being filled, and how many of its bytes are written */
+    rp_file_writer *index;      /* NULL unless commit has started and there are several shards */
+    char *stale;                /* file that commit removes at the end */
 };
 
 void rp__safetensors_discard(rp_safetensors_writer *w)
@@ -72,7 +72,7 @@ static rp_status check_declared(rp_ctx *ctx, const rp_safetensor *t)
     return RP_OK;
 }
 
-/* The names, the shapes and the metadata outlive the caller's; a JSON object tells names that come twice or are not UTF-8. */
+/* Copies names, shapes and dtypes, so that the caller may free its own. */
 static rp_status copy_declared(rp_safetensors_writer *w, const rp_safetensor *declared)
 {
     int64_t names_bytes = 0;
@@ -125,7 +125,7 @@ static rp_status make_metadata(rp_safetensors_writer *w, int n_pairs, const rp_s
 
 /* ---- shards ---- */
 
-/* Give each tensor its shard; `limit_bytes` < 0 is no limit. A tensor beyond the limit stands alone. */
+/* Assigns each tensor to a shard and returns the number of shards. `limit_bytes` < 0: no limit. A larger tensor gets a shard of its own. */
 static int assign_shards(rp_safetensors_writer *w, int64_t limit_bytes)
 {
     int64_t used = 0;
@@ -186,7 +186,7 @@ static rp_status add_entry(json_t *top, rp_ctx *ctx, const rp_safetensor *t)
     return json_object_set_new(top, t->name, entry) ? no_memory(ctx) : RP_OK;
 }
 
-/* Entries in the order of the data, sizes 8, 4, 2, 1: offsets are relative to the data until the header's length is known. */
+/* Adds entries in the order of the data: element sizes 8, 4, 2, 1. Offsets are relative to the data until the header's length is known. */
 static rp_status lay_out(rp_safetensors_writer *w, const st_shard *s, json_t *top)
 {
     int64_t at = 0;
@@ -230,7 +230,7 @@ static rp_status begin_shard(rp_safetensors_writer *w, st_shard *s)
     return status;
 }
 
-/* Pass by the tensors that are complete (empty ones at once); shards begin and end as their tensors do. */
+/* Skips the tensors that are complete (empty ones at once), and begins and syncs shards on the way. */
 static rp_status write_settle(rp_safetensors_writer *w)
 {
     while (w->at < w->n_tensors) {
@@ -244,7 +244,7 @@ static rp_status write_settle(rp_safetensors_writer *w)
     return RP_OK;
 }
 
-/* ---- the calls ---- */
+/* ---- public functions ---- */
 
 static rp_status new_writer(rp_ctx *ctx, const char *path, const char *folder, int64_t limit_bytes, int64_t n_tensors,
                             const rp_safetensor *declared, int n_pairs, const rp_safetensors_pair *pairs,
@@ -318,7 +318,7 @@ static rp_status fill_index(rp_safetensors_writer *w, json_t *weight_map, int64_
     return RP_OK;
 }
 
-/* As transformers writes it: keys sorted, indented by two, a line feed at the end. */
+/* Writes the index in the format of transformers: sorted keys, indented by two, a line feed at the end. */
 static rp_status write_index(rp_safetensors_writer *w)
 {
     json_t *weight_map = json_object();
@@ -331,7 +331,7 @@ static rp_status write_index(rp_safetensors_writer *w)
     char *text = top ? rp__json_text(top, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     if (text) {
         size_t length = strlen(text);
-        text[length]  = '\n';       /* in place of the terminator, which a file does not need */
+        text[length]  = '\n';       /* replaces the terminator, which a file does not need */
         status        = rp__file_put(w->index, text, (int64_t)length + 1);
     } else if (status == RP_OK) {
         status = no_memory(w->ctx);
@@ -342,8 +342,8 @@ static rp_status write_index(rp_safetensors_writer *w)
     return status == RP_OK ? rp__file_sync(w->index) : status;
 }
 
-/* Readers take model.safetensors before an index: the one that does not belong to this save is stale. All that can lack memory
- * or room on the disk comes before the first file gets its name. */
+/* Readers prefer model.safetensors to an index, so the one that does not belong to this save is stale. Every step that needs memory or disk
+ * space runs before the first file gets its name. */
 static rp_status prepare_folder(rp_safetensors_writer *w)
 {
     bool sharded = w->n_shards > 1;
@@ -362,7 +362,7 @@ static rp_status commit_one(rp_file_writer **file)
 {
     rp_file_writer *ending = *file;
 
-    *file = NULL;                   /* commit ends it either way */
+    *file = NULL;                   /* rp__file_commit frees it whatever the status */
     return rp__file_commit(ending);
 }
 

@@ -1,4 +1,4 @@
-/* shard/gather.c -- hooks around the modules of shard units. */
+/* shard/gather.c -- gathers the weights of shard units in hooks around the forwards of modules. */
 #include "shard/gather.h"
 
 #include <string.h>
@@ -11,17 +11,17 @@
 
 typedef struct {
     const rp_unit *unit;
-    rp_module **holder;                 /* of each parameter: the module it stands in, whose path its call has */
-    rp_policy *policy;                  /* what becomes of the gathered weights */
-    bool parts;                         /* its weights stay in parts (comm/comm.h: near) */
-    int depth;                          /* entries of it that are open: the first gathers, the last lets go */
+    rp_module **holder;                 /* for each parameter the module that contains it; the gather's call has its path */
+    rp_policy *policy;                  /* decides the fate of the gathered weights */
+    bool parts;                         /* every rank keeps a part of the gathered weights until backward (comm/comm.h: inner) */
+    int depth;                          /* open entries of the unit: the first gathers, the last frees */
 } gathering;
 
 struct rp_gather {
     rp_ctx *ctx;
     const rp_units *units;
     rp_policy *keeps, *recompute;
-    gathering *of;                      /* each unit */
+    gathering *of;                      /* one per unit */
     rp_module_hook hook;
 };
 
@@ -48,13 +48,13 @@ static rp_status call(rp_ctx *ctx, const rp_op *op, const rp_param *p, rp_module
     return status;
 }
 
-/* p->gathered is the part … */
+/* First p->gathered is the part … */
 static rp_status gather_part(rp_ctx *ctx, rp_param *p, rp_module *holder)
 {
     return call(ctx, &rp_op_all_gather_far, p, holder, &p->tensor, 1, &p->gathered);
 }
 
-/* … and then the whole. */
+/* … then the whole. */
 static rp_status gather_whole(rp_ctx *ctx, rp_param *p, rp_module *holder)
 {
     rp_tensor *in[] = { p->tensor, p->gathered }, *whole;
@@ -132,12 +132,12 @@ static rp_status list_holders(rp_gather *gather)
 static rp_status make_policy(rp_ctx *ctx, rp_fate fate, rp_fate keep, rp_policy **out)
 {
     RP_TRY(rp_policy_new(ctx, "dist.reshard_after_forward", out));
-    (*out)->yields = true;              /* to rules of a recipe, as its preferences do */
+    (*out)->yields = true;              /* a recipe's rules override it, as they override its preferences */
     RP_TRY(rp_policy_rule(*out, NULL, "all_gather_far", keep));
     return rp_policy_rule(*out, NULL, "all_gather", fate);
 }
 
-/* The unit of the root is left when the forward ends, and its backward begins. */
+/* The root's unit ends with the forward, and its backward starts right then, so freeing its weights would gain nothing. */
 static bool kept_anyway(const rp_units *units, const rp_unit *unit)
 {
     for (int i = 0; i < unit->n_entries; i++)

@@ -1,4 +1,4 @@
-/* shard/ranks.c -- groups of the world, and numbers that all ranks share. */
+/* shard/ranks.c -- creates the groups of a world; sums a number over ranks. */
 #include "shard/ranks.h"
 
 #include "ops/collective.h"
@@ -39,8 +39,8 @@ rp_status rp__ranks_stay(rp_ctx *ctx, int64_t ranks)
 
     if (!ranks || all == 1) return RP_OK;
     RP_CHECK(ctx, ranks > 1 && ranks < all && all % ranks == 0, RP_ERR_CONFIG,
-             "dist.reshard_after_forward: groups of %" PRId64 " do not divide the %d ranks that hold the weights together (true is all of them, "
-             "false is one)", ranks, all);
+             "dist.reshard_after_forward: groups of %" PRId64 " do not divide the %d ranks that share the weights (true means all of them, "
+             "false means one)", ranks, all);
     RP_TRY(rp__comm_block(ctx, g->shards, (int)ranks, &g->inner));
     return rp__comm_across(ctx, g->shards, (int)ranks, &g->outer);
 }
@@ -59,13 +59,13 @@ void rp__ranks_leave(rp_ctx *ctx)
 
 /* ---- numbers ---- */
 
-rp_status rp__ranks_sum(rp_ctx *ctx, rp_comm *over, double *value, const char *what)
+rp_status rp__ranks_sum(rp_ctx *ctx, rp_comm *over, double *value, const char *operation)
 {
     int ranks = rp__comm_ranks(over);
-    double all[RP_MOST_RANKS];          /* no memory is taken: a rank alone cannot fail here */
+    double all[RP_MOST_RANKS];          /* on the stack, so that no rank alone can run out of memory */
 
     if (ranks == 1) return RP_OK;
-    RP_TRY(rp__comm_share(ctx, over, value, sizeof *value, all, what));
+    RP_TRY(rp__comm_share(ctx, over, value, sizeof *value, all, operation));
     *value = all[0];
     for (int r = 1; r < ranks; r++) *value += all[r];
     return RP_OK;

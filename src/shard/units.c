@@ -1,4 +1,4 @@
-/* shard/units.c -- units from wrapping rules: modules are marked, uses of shared weights joined, then each weight goes to the innermost. */
+/* shard/units.c -- makes units from wrapping rules: marks modules, joins uses of shared weights, then gives each weight to its innermost unit. */
 #include "shard/units.h"
 
 #include <string.h>
@@ -6,17 +6,17 @@
 #include "policy/condition.h"
 #include "policy/names.h"
 
-/* The tree as a walk of it, parents first; a module is its place there, and a unit the first of its entries. */
+/* The tree in the order of a walk, parents first. A module is identified by its index there, a unit by the index of its first entry. */
 typedef struct {
     rp_ctx *ctx;
     rp_bump *bump;
     int n;
     rp_module **module;
-    int *parent, *end;                          /* end: the first place behind all that is under it */
-    bool *has_params;                           /* it or what is under it */
-    int *unit;                                  /* of an entry its unit, NONE: no entry */
-    int *home;                                  /* the unit whose weights its own are */
-    const char *key;                            /* of the rule that is being taken */
+    int *parent, *end;                          /* end: the first index behind all modules below it */
+    bool *has_params;                           /* of it or of a module below it */
+    int *unit;                                  /* of an entry: its unit; NONE: not an entry */
+    int *home;                                  /* the unit that its own weights belong to */
+    const char *key;                            /* the recipe's key of the current rule */
 } tree;
 
 enum { NONE = -1 };
@@ -67,7 +67,7 @@ static rp_status list_modules(tree *t, rp_module *root)
     return RP_OK;
 }
 
-/* ---- what a rule says that matches nothing ---- */
+/* ---- messages for a rule that matches nothing ---- */
 
 static rp_status no_module(const tree *t, const char *key, const char *name, bool types)
 {
@@ -91,7 +91,7 @@ static const rp_module *module_of_param(const tree *t, const char *path)
     return NULL;
 }
 
-/* `list`, `bare`: a list and a module without parameters that it does match, or NONE. */
+/* `list`, `bare`: a list, and a module without parameters, that the rule matches; or NONE. */
 static rp_status nothing(const tree *t, const char *key, const char *name, bool types, int list, int bare)
 {
     const rp_module *m = module_of_param(t, name);
@@ -142,7 +142,7 @@ static rp_status take_blocks(tree *t, const char *layers)
         make_entry(t, i);
         taken++;
     }
-    RP_CHECK(t->ctx, taken, RP_ERR_MATCH, "no list of modules is called '%s': every block of it was to be a shard unit", layers);
+    RP_CHECK(t->ctx, taken, RP_ERR_MATCH, "no list of modules is named '%s'; by default each of its blocks is a shard unit", layers);
     return RP_OK;
 }
 
@@ -194,8 +194,8 @@ static bool join_one(tree *t)
     return false;
 }
 
-/* A module that becomes an entry takes what is under it along, which may divide other uses: until nothing is divided. Each turn joins two
- * units or makes an entry, so there are at most 2 n. */
+/* A module that becomes an entry moves everything below it into its unit, which may separate other uses. So this repeats until no uses are
+ * separated. Each turn joins two units or makes an entry, so there are at most 2 n turns. */
 static void join_uses(tree *t)
 {
     do find_homes(t);
@@ -243,7 +243,7 @@ static rp_status make_unit(const tree *t, int at, rp_unit *u)
     return RP_OK;
 }
 
-/* One whose weights are all in units further in is none. */
+/* A unit whose weights all belong to units further in is left out. */
 static rp_status make_units(const tree *t, rp_units *out)
 {
     out->unit = rp__bump_alloc(t->bump, t->n * (int64_t)sizeof *out->unit);

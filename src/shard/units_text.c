@@ -1,4 +1,4 @@
-/* shard/units_text.c -- units in a line for people. */
+/* shard/units_text.c -- describes units in one line for people. */
 #include "shard/units.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void units_text_add(line *l, const char *fmt, ...)
 
 static bool is_root(const rp_units *units, const rp_unit *u) { return u->entry[0] == units->root; }
 
-/* The type of one that has one entry, which is not the root. */
+/* The type of a unit's module if it has one entry and is not the root's; else NULL. */
 static const char *type_of(const rp_units *units, const rp_unit *u)
 {
     return u->n_entries == 1 && !is_root(units, u) ? u->entry[0]->type->name : NULL;
@@ -43,8 +43,8 @@ static int count_type(rp_module *root, const char *type)
     return n;
 }
 
-/* "every TransformerBlock (32)", "2 of 6 Linear (layers.0.attn.q, layers.1.attn.q)", "output". Modules of a type that are parts of other units
- * are told by the fraction alone. */
+/* "every TransformerBlock (32)", "2 of 6 Linear (layers.0.attn.q, layers.1.attn.q)", "output". The fraction counts all modules of the type, so it
+ * shows how many belong to other units. */
 static void add_alike(line *l, const rp_units *units, int i)
 {
     const char *type = type_of(units, &units->unit[i]);

@@ -1,4 +1,4 @@
-/* solve/bound.c -- a pass of a trace as the graphs that solve/cut.h cuts, one of each instant. */
+/* solve/bound.c -- describes a pass of a trace as graphs for solve/cut.h, one for each instant. */
 #include "base/bump.h"
 #include "solve/bound.h"
 
@@ -11,21 +11,21 @@ typedef struct {
     rp_ctx *ctx;
     int64_t *bytes;
     int *call, *first_read, *read;
-    bool *needed, *fixed, *free;        /* fixed: at every instant; free: at this one */
+    bool *needed, *fixed, *free;        /* fixed: at every instant; free: at the current one */
     double *seconds;
     rp_pass_bound *out;
 } graph;
 
-/* ---- what holds at every instant ---- */
+/* ---- the same at every instant ---- */
 
-/* What is away, or in the program's own hands, is there whatever is planned. What may go costs nothing here: the bound holds for lanes of
- * any speed. */
+/* A value offloaded by a must-rule, or held by the program over the whole pass, does not depend on the plan. An offloadable value costs
+ * nothing here, so the bound holds for lanes of any speed. */
 static bool is_fixed(const rp_trace_value *v)
 {
     return v->call >= 0 && (v->may_go || (v->must && v->fate == RP_OFFLOAD) || (v->until == INT_MAX && !v->must));
 }
 
-/* For what of its results no must keeps or has away: a plan may have a call run again for one of several. */
+/* Whether a plan may recompute the call: it replays, and a must-rule neither keeps nor offloads all of its results. */
 static bool may_recompute(const rp_trace_pass *pass, int call)
 {
     const rp_trace_call *c = &pass->call[call];
@@ -58,7 +58,7 @@ static void bound_fill(graph *g)
 
 /* ---- an instant ---- */
 
-/* Of passes that differ in what else there is, the plan has to serve the worst. */
+/* Passes that share the record differ in their fixed bytes. The plan has to fit the worst of them. */
 static int64_t most_at(const rp_trace_pass *pass, int tick)
 {
     int64_t most = 0;
@@ -78,7 +78,7 @@ static void need(graph *g, int calls)
         }
 }
 
-/* What the backward that runs reads is live: it costs the cut nothing, and its bytes are taken. */
+/* Makes the values that c's backward reads free: they are live. Returns their bytes. */
 static int64_t free_needs(graph *g, const rp_trace_call *c)
 {
     int64_t bytes = 0;
@@ -93,7 +93,7 @@ static int64_t free_needs(graph *g, const rp_trace_call *c)
     return bytes;
 }
 
-/* `calls`: whose backward is still to come; taken: besides what they read. */
+/* Adds an instant. `calls`: the backwards of calls 0 … calls-1 are still to come. `taken`: bytes besides the values they read. */
 static rp_status bound_add(graph *g, int calls, int64_t taken)
 {
     const rp_trace_pass *pass = g->pass;
@@ -105,7 +105,7 @@ static rp_status bound_add(graph *g, int calls, int64_t taken)
     return RP_OK;
 }
 
-/* The last call's forward, or its backward, which needs what the call has made. */
+/* The last call's forward, or its backward, which needs the call's values. */
 static rp_status add_turn(graph *g)
 {
     int n           = g->pass->n_calls;
@@ -123,7 +123,8 @@ static rp_status add_tick(graph *g, int tick)
     return bound_add(g, call, most_at(g->pass, tick) + reads);
 }
 
-/* In each stretch of the backward, the first much shorter than the others: gradients come with weights, the largest at the turn. */
+/* One tick from each stretch of the backward. The first stretch is much shorter than the others, because gradients arrive with weights, the
+ * largest at the turn. */
 static rp_status add_ticks(graph *g)
 {
     int n = g->pass->n_calls, stretches = RP_BOUND_INSTANTS - 1, from = n;

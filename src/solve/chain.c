@@ -1,4 +1,4 @@
-/* solve/chain.c -- the solver: the searches that it tries for a budget, and the best of their plans. */
+/* solve/chain.c -- the solver: tries the searches for a budget and keeps the best of their plans. */
 #include "solve/chain_internal.h"
 
 #include <math.h>
@@ -15,10 +15,10 @@ void rp__chain_plan_free(rp_chain_plan *plan)
 
 static double seconds_of(const rp_chain_work *w, double ticks) { return ldexp(ticks, w->tick); }
 
-/* Less what its doubles may be off: it must hold. */
+/* Lowered by the possible rounding error, because a bound must hold. */
 static double bound_seconds(const rp_chain_bound *b) { return seconds_of(b->work, fmax(b->bound - b->most_error, 0)); }
 
-/* Of plans of one level. */
+/* Searches plans without regions. */
 static rp_status find_flat(rp_chain_work *w, int64_t budget, rp_chain_found *best)
 {
     rp_chain_bound bound;
@@ -31,7 +31,7 @@ static rp_status find_flat(rp_chain_work *w, int64_t budget, rp_chain_found *bes
     return status;
 }
 
-/* Whether a plan with a region may take no more ticks. */
+/* Whether a plan with a region may take no more ticks than `ticks`. */
 static bool regions_may_help(const rp_chain_nest *nest, const rp_chain_bound *b, int64_t ticks)
 {
     for (int first = 0; first + 1 < b->work->chain->n; first++)
@@ -40,7 +40,7 @@ static bool regions_may_help(const rp_chain_nest *nest, const rp_chain_bound *b,
     return false;
 }
 
-/* The search knows plans of one level, too, so it finds one that is no slower, unless it met its work limit. */
+/* The search also covers plans without regions. So its plan is no slower than *best, unless the work limit was reached. */
 static rp_status search_nested(rp_chain_nest *nest, rp_chain_bound *bound, rp_chain_found *best)
 {
     rp_chain_found found = { 0 };

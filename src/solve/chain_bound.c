@@ -1,20 +1,19 @@
-/* solve/chain_bound.c -- what no plan can beat: a price on bytes instead of one constraint of them.
+/* solve/chain_bound.c -- Lagrangian lower bounds: a price on bytes replaces all but one of the constraints.
  *
- * The constraint of segment r alone says: saved before r + need of r <= budget. With a price l >= 0 on a byte above it,
+ * The constraint of segment r alone is: saved before r + need of r <= budget. With a price l >= 0 for each byte above the budget,
  *
  *   ticks of any plan >= sum (i < r) min (ticks + l saved) + min (ticks of r + l need) + sum (i > r) min ticks - l budget
  *
- * The bound is the best over r and l. As a function of l it is concave, made of straight pieces that meet at the slopes of the lower
- * hulls of the options' (saved, ticks) and (need, ticks): those are tried, then the place between two of them. The minimum at the best
- * price stops within one edge of one hull, so the best plan under that constraint alone takes less than one such edge more.
+ * The bound is the maximum over r and l. As a function of l it is concave and piecewise linear. Its pieces meet at the slopes of the lower
+ * hulls of the options' (saved, ticks) and (need, ticks). Those slopes are tried first, then prices between two of them. The minimum at the
+ * best price lies within one edge of one hull. So the best plan under that constraint alone exceeds the bound by less than one such edge.
  *
- * With regions: before r a segment is either open, so it holds what its option saves, or in a region that has not run again yet. Of
- * those only the last one holds its output, and each still takes some option and its forward run again, in the cheapest place for it. So
- * the first sum is the shortest way through the segments, by open ones and such regions. Only backward constraints count: forwards run
- * elsewhere in regions.
+ * With regions, a segment before r is either open or in a region that has not been replayed yet. An open segment holds what its option
+ * saves. In such a region only the last segment's output is held. Each of its segments still takes some option and a recomputed forward,
+ * both at the cheapest position. So the first sum becomes a shortest path through the segments, by open ones and such regions. Only
+ * backward constraints count, because in regions forwards run elsewhere.
  *
- * What it says about parts of plans is in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming
- * problems (1981).
+ * Bounds on parts of plans are in chain_cut.c. See Fisher, The Lagrangian relaxation method for solving integer programming problems (1981).
  */
 #include "solve/chain_internal.h"
 
@@ -42,7 +41,7 @@ static double slope_of(const rp_chain_point *a, const rp_chain_point *b)
     return (double)(a->ticks - b->ticks) / (double)(b->bytes - a->bytes);
 }
 
-/* Of points by rising bytes leaves the corners of the lower hull, as far as ticks fall. */
+/* From points by rising bytes, keeps the corners of the lower hull as far as ticks fall. */
 static int keep_corners(rp_chain_point *p, int n)
 {
     int kept = 0;
@@ -89,15 +88,15 @@ static int need_hull(const rp_chain_bound *b, int i, rp_chain_point *p)
     return keep_corners(p, n);
 }
 
-/* The least ticks + price * bytes of the corners from *at on; *at moves on, as it does for falling prices. */
+/* The least of ticks + price * (bytes - origin) over the corners from *at on. Prices must fall from call to call, as *at only advances. */
 static double lowest(const rp_chain_point *corner, int n, double price, int64_t origin, int *at)
 {
     while (*at + 1 < n && slope_of(&corner[*at], &corner[*at + 1]) >= price) ++*at;
     return (double)corner[*at].ticks + price * (double)(corner[*at].bytes - origin);
 }
 
-/* What segment i takes at least in a region that has not run again yet, bytes aside: as its last, or in its middle, where it may be the
- * last of one inside. Returns the greater of the two. */
+/* Computes the least ticks of segment i in a region that has not been replayed yet, ignoring bytes, for two positions: last, and in the
+ * middle, where it may be the last of an inner region. Adds them to the sums. Returns the greater of the two. */
 static double sum_closed(rp_chain_bound *b, int i)
 {
     const rp_chain_work *w  = b->work;
@@ -144,7 +143,7 @@ static int dearest_first(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-/* All slopes, a sample of them where there are many, and 0. */
+/* All slopes, or a sample if there are many, and 0. */
 static void choose_prices(rp_chain_bound *b, double *slope)
 {
     int n = 0, different = 0;
@@ -166,7 +165,8 @@ static void choose_prices(rp_chain_bound *b, double *slope)
 
 static double closed_middle(const rp_chain_bound *b, int i) { return b->closed[0][i + 1] - b->closed[0][i]; }
 
-/* The least up to behind segment i: by one of its options, or as the last of a region. *inside: the least with i in a region that goes on. */
+/* The least cost up to the end of segment i: by one of its options, or as the last segment of a region. *inside: the least cost if i lies
+ * in a region that continues. */
 static double step_on(const rp_chain_bound *b, int i, double price, double before, double open, double *inside)
 {
     double longer = *inside, begun = fmin(*inside, before);
@@ -195,7 +195,7 @@ static void sum_ways(rp_chain_bound *b, double *inside)
 
 typedef struct { double ticks, price; } row_bound;
 
-/* Of the segments up to r. */
+/* Bounds the segments up to and including r. */
 static row_bound bound_row(const rp_chain_bound *b, int r, rp_chain_point *scratch)
 {
     int n = need_hull(b, r, scratch), at = 0;
@@ -211,7 +211,7 @@ static row_bound bound_row(const rp_chain_bound *b, int r, rp_chain_point *scrat
 static void bound_rows(rp_chain_bound *b, rp_chain_point *scratch)
 {
     int n      = b->work->chain->n;
-    double end = 0;                 /* of the segments behind */
+    double end = 0;                 /* of the segments after r */
 
     for (int i = 0; i < n; i++) end += b->fewest[i];
     b->bound = -INFINITY;
@@ -235,7 +235,7 @@ static double open_ticks(const rp_chain_bound *b, int i, double price)
     return lowest(b->corner + b->hull[i].first, b->hull[i].n, price, 0, &at);
 }
 
-/* upto[i]: the least of the segments before i. */
+/* Sets upto[i], the least cost of the segments before i. */
 static double sum_upto(rp_chain_bound *b, double price, const rp_chain_point *need, int n_need)
 {
     double inside = INFINITY;
@@ -245,7 +245,8 @@ static double sum_upto(rp_chain_bound *b, double price, const rp_chain_point *ne
     return b->upto[b->row] + lowest(need, n_need, price, b->budget, &at);
 }
 
-/* from[i]: the least of the segments from i on, the row's need counted from the budget. inside: with i, and more, in a region. */
+/* Sets from[i], the least cost of the segments from i on; the row's need counts relative to the budget. `inside`: with i in a region that
+ * has begun before i. */
 static void sum_from(rp_chain_bound *b, const rp_chain_point *need, int n_need)
 {
     int n = b->work->chain->n, at = 0;
@@ -265,7 +266,7 @@ static void sum_from(rp_chain_bound *b, const rp_chain_point *need, int n_need)
     }
 }
 
-/* The best price lies between the neighbours of the best one tried: golden section, as the bound is concave in it. */
+/* The best price lies between the neighbours of the best one tried. Golden-section search finds it, as the bound is concave in the price. */
 static void refine_price(rp_chain_bound *b, const rp_chain_point *need, int n_need)
 {
     static const double golden = 0.6180339887498949;
@@ -287,7 +288,7 @@ static void refine_price(rp_chain_bound *b, const rp_chain_point *need, int n_ne
     }
 }
 
-/* What neighbours on a hull differ by at the price: how far off the bound may be. */
+/* Largest difference in ticks between neighbours on a hull at the price: the possible gap of the bound. */
 static double step_at(const rp_chain_bound *b)
 {
     double step = 0;

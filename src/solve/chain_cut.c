@@ -1,8 +1,8 @@
-/* solve/chain_cut.c -- what the bound says about a part of a plan: no plan with this option, this region, this end takes fewer ticks.
+/* solve/chain_cut.c -- bounds on parts of a plan: the least ticks of plans with a given option, region or end.
  *
- * At the bound's price and row, upto[] has the least of what comes before a part and from[] of what comes behind it, so with the part
- * itself in between they bound every plan that has it. An end is bounded at the best of all prices instead, for what it leaves to the
- * segments before it.
+ * At the bound's price and row, upto[] holds the least cost of everything before a part, and from[] of everything after it. With the part's
+ * own cost in between they bound every plan that contains it. An end of a plan is bounded at the best of all prices instead, by the bytes
+ * that it leaves to the segments before it.
  */
 #include "solve/chain_internal.h"
 
@@ -23,7 +23,7 @@ double rp__bound_option(const rp_chain_bound *b, int i, int o)
 
 static double sum_in(double *const *ticks, int first, int end) { return ticks[0][end - 1] - ticks[0][first] + ticks[1][end - 1]; }
 
-/* A region that is open in the row's backward, or comes later, has run again besides. */
+/* A region that is open in the row's backward, or lies after the row, adds its replay to the bound. */
 double rp__bound_region(const rp_chain_bound *b, int first, int end)
 {
     if (end > b->row) return b->bound + sum_in(b->recompute, first, end) - b->most_error;
@@ -35,7 +35,7 @@ double rp__bound_inside(const rp_chain_bound *b, int first, int end, double tick
     return end > b->row ? INFINITY : sum_in(b->closed, first, end) + ticks - rp__bound_region(b, first, end) + b->most_error;
 }
 
-/* From the point that needs most, so leaves least to the segments before it, to the one that needs least: prices fall. */
+/* Goes from the point that needs most, so leaves least to the segments before it, to the one that needs least. The best price falls meanwhile. */
 int64_t rp__bound_cut(const rp_chain_bound *b, int i, double ticks, rp_chain_point *at, int64_t n)
 {
     const double *ways = b->ways + (int64_t)i * b->n_prices;

@@ -1,11 +1,11 @@
-/* solve/chain_front.c -- fronts: merged, joined, thinned, asked. Points lie by rising bytes and falling ticks. */
+/* solve/chain_front.c -- fronts: merge, join, thin and query them. Points are sorted by rising bytes and falling ticks. */
 #include "solve/chain_internal.h"
 
 #include <string.h>
 
 #include "base/list.h"
 
-/* The number of points that need no more than `bytes`. */
+/* The number of points of at most `bytes` bytes. */
 static int64_t count_within(rp_chain_front f, int64_t bytes)
 {
     int64_t low = 0, high = f.n;
@@ -25,7 +25,7 @@ const rp_chain_point *rp__front_find(rp_chain_front f, int64_t bytes)
     return n ? &f.at[n - 1] : NULL;
 }
 
-/* Nothing has no address to go on from. */
+/* An empty front may have a NULL address, to which nothing may be added. */
 static rp_chain_front from(rp_chain_front f, int64_t first) { return first ? (rp_chain_front){ f.at + first, f.n - first } : f; }
 
 rp_chain_front rp__front_fast(rp_chain_front f, double ticks)
@@ -40,7 +40,7 @@ rp_chain_front rp__front_fast(rp_chain_front f, double ticks)
     return from(f, low);
 }
 
-/* Of the points that the floor lifts to the same bytes only the last one counts. */
+/* If the floor lifts several points to the same bytes, only the last one counts. */
 static rp_chain_front above_floor(rp_chain_front f, int64_t bytes)
 {
     int64_t n = count_within(f, bytes);
@@ -100,7 +100,7 @@ int64_t rp__front_join(rp_chain_front a, int64_t shift_a, rp_chain_front b, int6
     return n;
 }
 
-/* A cell is what has the same highest `bits` bits: so many lower ones do not matter. */
+/* The number of low bits that do not matter: a cell holds bytes with the same highest `bits` bits. */
 static int cell_shift(int64_t bytes, int bits)
 {
     int used = bytes > 0 ? 64 - __builtin_clzll((uint64_t)bytes) : 0;
@@ -116,7 +116,7 @@ int64_t rp__front_cell_end(int64_t bytes, int64_t origin, int bits)
     return origin + (from_origin | ((INT64_C(1) << cell_shift(from_origin, bits)) - 1));
 }
 
-/* Of points in one cell: that furthest below the line from the first to the last one. */
+/* The point of a cell furthest below the line from its first to its last point. */
 static int64_t lowest_in(const rp_chain_point *p, int64_t n)
 {
     double bytes = (double)(p[n - 1].bytes - p[0].bytes), ticks = (double)(p[0].ticks - p[n - 1].ticks), most = 0;
@@ -131,7 +131,7 @@ static int64_t lowest_in(const rp_chain_point *p, int64_t n)
     return lowest;
 }
 
-/* Of the points first … end-1, which lie in one cell; returns how many are kept in all. */
+/* Keeps points of first … end-1, which lie in one cell. Returns the total number of points kept. */
 static int64_t keep_cell(rp_chain_point *at, int64_t first, int64_t end, int64_t kept)
 {
     int64_t lowest = end - first > 2 ? first + lowest_in(at + first, end - first) : end;
@@ -166,7 +166,7 @@ int64_t rp__front_thin_to(rp_chain_point *at, int64_t n, int64_t most)
     return kept;
 }
 
-/* ---- fronts in the making ---- */
+/* ---- building fronts ---- */
 
 rp_status rp__fronts_merge(rp_chain_fronts *f, rp_chain_front front, const rp_chain_move *move)
 {

@@ -1,11 +1,11 @@
-/* solve/chain_modes.c -- the plans that everybody knows, so that no plan which is found is worse than one of them.
+/* solve/chain_modes.c -- the classic modes as plans, so that no plan found is worse than one of them.
  *
- *   keep all       nothing runs again
- *   each layer     every layer is a region that keeps its input alone, and all that it makes while it runs again
- *   every k-th     every k-th layer is, k = 2 … 8; the others keep all
+ *   keep all       nothing is recomputed
+ *   each layer     every layer is a region, which keeps only its input and, once it has been replayed, all its values
+ *   every k-th     every k-th layer is such a region, k = 2 … 8; the others keep all
  *   root           regions of about sqrt(L) of L layers
  *
- * Each is a plan of the chain like any other: its bytes and its time are found by walking through it.
+ * Each is an ordinary plan of the chain: its bytes and its time come from the same walk.
  */
 #include "solve/chain_internal.h"
 
@@ -13,7 +13,7 @@
 
 typedef struct { int first, end; } layer;
 
-/* Layers in order; without numbers, each segment but the last. Returns how many. */
+/* Lists layers in order; without layer numbers, each segment except the last. Returns their number. */
 static int list_layers(const rp_chain *chain, layer *out)
 {
     bool numbered = false;
@@ -28,7 +28,7 @@ static int list_layers(const rp_chain *chain, layer *out)
     return n;
 }
 
-/* That which runs least again by itself; of these the one that needs least. */
+/* The option that recomputes least by itself; of equals the one that needs fewest bytes. */
 static int keep_option(const rp_chain_work *w, int i, bool in_region)
 {
     const rp_chain_class *c = rp__chain_class_at(w->chain, i);
@@ -55,7 +55,7 @@ static bool add_region(const rp_chain_work *w, rp_chain_plan *plan, int first, i
     return true;
 }
 
-/* Every k-th layer, or all of them, `together` to a region. */
+/* Makes a region of every k-th layer, or regions of `together` layers from all of them. */
 static bool add_regions(const rp_chain_work *w, rp_chain_plan *plan, const layer *at, int n, int every, int together)
 {
     for (int i = every - 1; i < n; i += every > 1 ? every : together) {

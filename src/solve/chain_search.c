@@ -1,14 +1,15 @@
 /* solve/chain_search.c -- the exact search for the fastest plan.
  *
- * From the last segment to the first, the front of the rest from i is merged from those of the rests behind it: an option and the rest
- * from i+1, or a region [i, j) and the rest from j. What is on no plan of at most `most` ticks is cut: points whose ticks and what the
- * segments before them take at least (chain_bound.c) are more, options and regions likewise. `most` starts at the lower bound and
- * is raised until a plan is found. No plan of at most that many ticks was cut, so the first one found is the fastest, of these it
- * needs fewest bytes, and no plan has to be guessed beforehand. Whatever is looked at is counted; past a limit fronts are thinned: a good
- * plan, but not surely the fastest.
+ * It goes from the last segment to the first. The front of the rest from i merges two sources: an option followed by the rest from i+1, and
+ * a region [i, j) followed by the rest from j. Points, options and regions that belong to no plan of at most `most` ticks are cut: a point
+ * is cut if its ticks and the least ticks of the segments before it (chain_bound.c) exceed `most`.
  *
- * The plan is read from the fronts: from the first segment on the first option that still leads to what was found, so of equals the
- * first in lexicographic order.
+ * `most` starts at the lower bound and is raised until a plan is found. No plan within `most` ticks was cut. So the first plan found is the
+ * fastest one, and has the fewest bytes of these; no initial plan is needed. The work is counted. Beyond a limit fronts are thinned: the
+ * result is a good plan, but not proved fastest.
+ *
+ * The plan is read from the fronts, from the first segment on: the first option that still leads to the point found. So of equal plans the
+ * first in lexicographic order is chosen.
  */
 #include "solve/chain_internal.h"
 
@@ -16,11 +17,11 @@
 
 #include "base/list.h"
 
-enum { FIRST_SHARE = 64, GROWTH = 4, A_LITTLE = 1 << 20, LEAST_POINTS = 64 };      /* a little: of some 2^60 ticks */
+enum { FIRST_SHARE = 64, GROWTH = 4, A_LITTLE = 1 << 20, LEAST_POINTS = 64 };      /* A_LITTLE: of some 2^60 ticks */
 
 static const int64_t million = 1000 * 1000, most_points = 2 * 1000 * 1000;
 
-/* Where the fronts of regions are thinned themselves, no plan is proved the fastest, and less work is put in. */
+/* If fronts of regions are thinned, no plan can be proved fastest, so less work is spent. */
 static bool is_proof(const rp_chain_nest *nest) { return !nest || !rp__nest_is_thin(nest); }
 static int64_t work_limit(const rp_chain_nest *nest) { return (is_proof(nest) ? 60 : 9) * million; }
 static int64_t thin_work(const rp_chain_nest *nest) { return (is_proof(nest) ? 20 : 8) * million; }
@@ -28,7 +29,7 @@ static int64_t thin_work(const rp_chain_nest *nest) { return (is_proof(nest) ? 2
 typedef struct {
     rp_chain_work *work;
     rp_chain_nest *nest;            /* NULL: no regions */
-    int64_t budget, until;          /* until: of work */
+    int64_t budget, until;          /* until: a limit on work->work */
     int64_t thin;                   /* points of a front at most; 0: all */
     rp_chain_bound *bound;
     double most;                    /* ticks */
@@ -68,7 +69,7 @@ static rp_status add_options(search *s, int i)
     return RP_OK;
 }
 
-/* The ways through a region that a plan of at most `most` ticks can take: the last ones of its front. */
+/* The ways through a region that a plan of at most `most` ticks can use: the last ones of its front. */
 static rp_chain_front inside_of(const search *s, int first, int end)
 {
     return rp__front_fast(rp__nest_front(s->nest, first, end), rp__bound_inside(s->bound, first, end, s->most));
@@ -155,7 +156,7 @@ static bool read_option(const search *s, int i, rp_chain_point *left, int *optio
     return false;
 }
 
-/* The end of the region that begins at i. */
+/* Returns the end of the region that begins at i. */
 static int read_region(const search *s, int i, rp_chain_point *left, rp_chain_point *inside)
 {
     const rp_chain *chain = s->work->chain;
@@ -196,7 +197,7 @@ static void read_plan(const search *s, rp_chain_point left, rp_chain_plan *plan)
 
 static const rp_chain_point *found_point(const search *s) { return rp__front_find(rest_of(s, 0), s->budget); }
 
-/* Where fronts were thinned on the way, what is read may be better than what was found. */
+/* If fronts were thinned on the way, the plan that is read may be better than the point found. */
 static rp_status take_plan(const search *s, rp_chain_found *out)
 {
     const rp_chain *chain = s->work->chain;
@@ -225,7 +226,7 @@ static bool found_one(const search *s)
     return found && (double)found->ticks <= s->most;
 }
 
-/* Raises `most` by *room and more and more until there is a plan, or the work limit is met, or the cap. */
+/* Raises `most` by *room, which grows, until a plan is found, or the work limit or the cap is reached. */
 static rp_status deepen(search *s, int64_t cap, double *room)
 {
     for (;; *room = GROWTH * *room + s->bound->most_error + A_LITTLE) {
@@ -235,7 +236,7 @@ static rp_status deepen(search *s, int64_t cap, double *room)
     }
 }
 
-/* So that a pass keeps to about as much work as there is left for it. */
+/* So that a pass takes about as much work as is left for it. */
 static int64_t points_for(const search *s)
 {
     int64_t merges = 1;

@@ -1,4 +1,4 @@
-/* solve/chain_ticks.c -- the objective of the chain: seconds become ticks, and of two plans the one with fewer ticks, then with fewer bytes, is better. */
+/* solve/chain_ticks.c -- the objective: seconds as ticks. The better of two plans has fewer ticks, or as many and fewer bytes. */
 #include "solve/chain_internal.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static double class_seconds(const rp_chain *chain, int class)
     return most + (chain->regions ? chain->n : 1) * c->bare_seconds;
 }
 
-/* No plan takes more, nor one that has each class in it once. */
+/* No plan takes longer, and neither does a plan that has each class once. */
 static double most_seconds(const rp_chain *chain)
 {
     double sum = 0;
@@ -49,7 +49,7 @@ static int64_t unit_of(const rp_chain *chain)
     return rp__more(unit, 1);
 }
 
-/* The option takes no more in anything than a region of this segment alone would in which it meets `inside`. */
+/* The option is in nothing worse than a region of this segment alone in which the segment meets `inside`. */
 static bool replaces(const rp_chain_work *w, int class, int o, int inside)
 {
     const rp_chain_class *c  = &w->chain->class_of[class];
@@ -127,7 +127,7 @@ void rp__chain_close(rp_chain_work *w) { rp__bump_free(&w->bump); }
 
 /* ---- a plan ---- */
 
-/* The innermost region that segment i lies in, -1: none; in *depth how many. Those inside come behind those around them. */
+/* The innermost region that contains segment i, -1: none. *depth: how many contain it. Inner regions follow the regions around them in the list. */
 static int innermost(const rp_chain_plan *plan, int i, int *depth)
 {
     int innermost = -1;

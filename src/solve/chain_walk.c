@@ -66,7 +66,7 @@ static int region_at(const walk *w, int parent, int first)
 
 static void reach(walk *w, int64_t bytes) { w->most = rp__more(w->most, bytes); }
 
-/* A segment that meets its option: in the step (-1) or in a region, for which it has run again. */
+/* A segment that meets its option: in the step (-1), or in a replay of `region`. */
 static void walk_segment(walk *w, int region, int i, int64_t held)
 {
     const rp_chain_option *o = &rp__chain_class_at(w->chain, i)->option[w->option[i]];
@@ -78,7 +78,7 @@ static void walk_segment(walk *w, int region, int i, int64_t held)
     else reach(w, held + rp__chain_fixed_recompute(w->chain, end) + (last ? o->last : o->recompute));
 }
 
-/* Region r until it runs again, in the step or in the region around it. */
+/* Region r until its replay, in the step or in the region around it. */
 static void walk_bare(walk *w, int r, int64_t held)
 {
     const rp_chain_region *in = &w->region[r];
@@ -91,7 +91,7 @@ static void walk_bare(walk *w, int r, int64_t held)
     reach(w, held + rp__chain_waiting(w->chain, in->end));
 }
 
-/* What goes on in a region (-1: the step) between its segments first and end, where `held` bytes are held. */
+/* Everything in a region (-1: the step) between its segments first and end; `held` bytes are held before. */
 static void walk_through(walk *w, int parent, int first, int end, int64_t held)
 {
     for (int i = first; i < end;) {

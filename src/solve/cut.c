@@ -1,12 +1,14 @@
-/* solve/cut.c -- the lower hull of (bytes kept, seconds run again) by halving.
+/* solve/cut.c -- computes the lower hull of (bytes kept, seconds recomputed) by divide and conquer over prices.
  *
  *     order   [ source's side of point 0 | of point 1 | …     | of the last point | never ]     values and calls, as nodes
  *              0                    point[0].nodes    …          point[n-1].nodes
  *
- * Cuts are nested, so one order of the nodes holds them all: the source's side of a point is the first `nodes` of it. Between two points
- * the price is tried at which both cost the same. If a cut costs less, it is a point between them, and sorting the stretch between them by
- * its sides makes it a prefix, too; else they are neighbours on the hull. Nodes before the stretch are the source there and nodes behind
- * it the sink, so that a cut works on its stretch alone. The two ends come from prices below and above all that can be between points.
+ * Cuts are nested, so one order of the nodes holds all of them: the source's side of a point is the first `nodes` nodes. Between two points
+ * the search tries the price at which both cost the same. If a cut costs less, it is a point between them. Sorting the stretch between them
+ * by the cut's sides makes that point a prefix, too. Otherwise the two are neighbours on the hull.
+ *
+ * Nodes before the stretch act as the source and nodes after it as the sink, so a cut works on its stretch alone. The two end points come
+ * from prices below and above all prices that can separate points.
  */
 #include "solve/cut.h"
 
@@ -25,10 +27,10 @@ typedef struct {
 typedef struct {
     const rp_cut *in;
     int n;                          /* nodes: values, then calls */
-    int64_t *quanta;                /* of each call; NEVER */
-    int *first_made, *made;         /* what each call makes, as first_read and read */
+    int64_t *quanta;                /* of each call; NEVER: it cannot be recomputed */
+    int *first_made, *made;         /* values of each call, indexed as first_read and read */
     int *order, *place, *aside;     /* place[order[i]] == i */
-    bool *source_side;              /* by place, from the beginning of the stretch */
+    bool *source_side;              /* by place, relative to the beginning of the stretch */
     corner *corner;
     int n_corners;
     double quantum;
@@ -40,7 +42,7 @@ typedef struct {
 
 static bool is_free(const rp_cut *in, int v) { return in->call[v] < 0 || in->fixed[v]; }
 
-/* Powers of two: dividing is exact, and all quanta together stay below 2^53, where a double has every integer. */
+/* The quantum is a power of two, so division is exact. All quanta together stay below 2^53, where a double holds every integer. */
 static void count_quanta(search *s)
 {
     const rp_cut *in = s->in;
@@ -115,7 +117,7 @@ static void search_close(search *s)
 
 /* ---- one cut ---- */
 
-/* Between prefixes of the order: what costs what, in units of which a quantum is `per_quantum` and a byte `per_byte`. */
+/* The nodes between two prefixes of the order, and the prices: units per quantum and units per byte. */
 typedef struct { int begin, end; rp_flow_units per_quantum, per_byte; } stretch;
 
 static int call_node(const search *s, int v) { return s->in->n_values + s->in->call[v]; }
@@ -133,7 +135,7 @@ static void add_value(search *s, const stretch *at, int v)
     else if (call >= at->begin) rp__flow_edge(&s->flow, node, call - at->begin, price);
 }
 
-/* What it reads is no part of the sink behind the stretch: no finite cut keeps a call from what it reads. */
+/* No value that the call reads lies on the sink's side after the stretch: no finite cut separates a call from its inputs. */
 static void add_call(search *s, const stretch *at, int c)
 {
     const rp_cut *in = s->in;
@@ -151,7 +153,7 @@ static void add_call(search *s, const stretch *at, int c)
     }
 }
 
-/* The nodes of the stretch that are on the source's side come first, each side as it was. Returns where the other side begins. */
+/* Moves the stretch's nodes on the source's side to its front, keeping the order on each side. Returns where the other side begins. */
 static int sort_by_side(search *s, const stretch *at)
 {
     int next = at->begin, n_aside = 0;
@@ -176,7 +178,7 @@ static int cut_stretch(search *s, const stretch *at)
 
 /* ---- the points ---- */
 
-/* Of the first `nodes` in order, from the corner of a shorter prefix. */
+/* Computes the corner of the first `nodes` nodes from the corner of a shorter prefix. */
 static corner extend(const search *s, corner from, int nodes)
 {
     corner to = { nodes, from.bytes, from.quanta };
@@ -206,8 +208,8 @@ static bool between(search *s, corner left, corner right, corner *out)
     return true;
 }
 
-/* Corners from left to right. To the right of the last one that is final are those still to be reached, the next one last: both lists
- * share an array from its two ends. */
+/* Finds the corners from left to right. The list of final corners grows from the left end of the array, the list of corners still to be
+ * reached from the right end, the next one first. */
 static void find_corners(search *s)
 {
     int fewest   = cut_stretch(s, &(stretch){ 0, s->n, 1, (rp_flow_units)s->all_quanta + 1 });
@@ -258,7 +260,7 @@ void rp__cut_hull_free(rp_cut_hull *hull)
     *hull = (rp_cut_hull){ 0 };
 }
 
-/* On the line between two corners, rounded down to whole quanta: so it is no estimate, and it never rises with capacity. */
+/* On the line between two corners, rounded down to whole quanta. So it is a bound, and it never rises with capacity. */
 static double on_line(corner left, corner right, int64_t capacity, double quantum)
 {
     rp_flow_units more = (rp_flow_units)(right.quanta - left.quanta) * (left.bytes - capacity) / (left.bytes - right.bytes);

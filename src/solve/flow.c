@@ -1,8 +1,8 @@
-/* solve/flow.c -- a preflow that is pushed upstream (Goldberg and Tarjan, J. ACM 35, 1988), from drains towards supply.
+/* solve/flow.c -- minimum cut by a preflow (Goldberg and Tarjan, J. ACM 35, 1988) that is pushed upstream, from drains to supply.
  *
- * In each round the distances to supply are exact, and who drains draws from those a step nearer, the farthest first, so that what is drawn
- * along one way is summed up on it: a chain of a thousand calls takes a round, not a thousand paths. What cannot be drawn stays where it
- * got stuck, farther away in the next round. When no supply reaches a drain the cut is known; the flow need not be.
+ * Each round computes exact distances to supply. A node that drains draws from nodes one step nearer to supply, the farthest node first. So
+ * the units drawn along one path are summed up: a chain of a thousand calls takes one round, not a thousand paths. Units that cannot be
+ * drawn stay at their node, which is farther away in the next round. When no supply reaches a drain, the cut is known; the flow need not be.
  */
 #include "solve/flow.h"
 
@@ -78,8 +78,8 @@ static void pass_through(rp_flow *f)
     }
 }
 
-/* The distance of each node to supply that is left into level; who has one into queue, the nearest first. Returns how many those are;
- * `drains`: one of them does. */
+/* Computes into `level` each node's distance to remaining supply. Lists the nodes that supply reaches in `queue`, nearest first, and
+ * returns their number. *drains: one of them has a drain. */
 static int measure(rp_flow *f, bool *drains)
 {
     int n_queue = 0;
@@ -102,7 +102,7 @@ static int measure(rp_flow *f, bool *drains)
     return n_queue;
 }
 
-/* What v drains is drawn from those a step nearer, who drain it in its place; what no arc has room for stays. */
+/* Draws v's drain from neighbours one step nearer, which drain it instead. Units that no arc has room for stay. */
 static void flow_draw(rp_flow *f, int v)
 {
     for (int a = f->first[v]; f->drain[v] > 0 && a < f->first[v + 1]; a++) {

@@ -1,31 +1,31 @@
-/* solve/nested.c -- fronts of regions: what runs in a region's backward, and regions in regions.
+/* solve/nested.c -- fronts of regions: everything that runs in a region's backward, inner regions included.
  *
- *   stretch [i, e)   what of a region that ends at e is still to come from segment i on: its forward, run again, and its backward
+ *   stretch [i, e)   in a region that ends at e, the part still to come from segment i on: its replayed forward and its backward
  *
- * Behind segment i of it there is the stretch [i+1, e); behind a region [i, j) inside there is [j, e), and when that is done the region
- * itself is a stretch [i, j) of its own. A stretch ends with the region's last segment, which takes what an option takes there:
+ * After segment i comes the stretch [i+1, e). After an inner region [i, j) comes [j, e), and the inside of that region is then a stretch
+ * [i, j) of its own. A stretch ends with the region's last segment, which takes the figures for that position:
  *
  *   bytes  = max(need of the option as the last one)                                        in [e-1, e)
  *   bytes  = max(need of the option in the middle, saved + bytes of [i+1, e))
  *   bytes  = max(forwards of i … j-1 that keep nothing, waiting of j-1, output of j-1 + bytes of [j, e), bytes of [i, j))
- *   ticks  = their sums, and the bare forwards of i … j-1 for a region inside
+ *   ticks  = their sums, and the bare forwards of i … j-1 for an inner region
  *
- * Forwards in a stretch run where the backward of its last segment first asks, so what is fixed there is counted from, and bytes of a
- * stretch are relative to that. Stretches are alike if their segments' classes are and what is fixed in their backwards changes alike
- * from one to the next: they share one front. So a model of equal blocks has as many fronts as blocks, whatever gradients grow by.
+ * Forwards in a stretch run when the backward of its last segment first reads a recomputed value. So bytes of a stretch are relative to the fixed
+ * bytes at that time. Two stretches are alike, and share a front, if their segments have the same classes and the fixed bytes of their backwards
+ * change in the same way from one segment to the next. So a model of equal blocks has as many fronts as blocks, however gradients grow.
  *
- * This is the recurrence of Griewank and Walther's revolve (2000) with the options and unequal chains of Beaumont et al.'s rotor (2019);
- * a region's input is held until its backward is done.
+ * This is the recurrence of Griewank and Walther's revolve (2000) with the options and unequal chains of Beaumont et al.'s rotor (2019). A
+ * region's input is held until its backward is done.
  *
- * Fronts are exact while they must be small. Others are thinned (chain_front.c), by cells that depend on the chain alone: their points
- * remain ways that exist, with what they exactly need, and the way of least bytes always stays. What a budget cannot use is left out in
- * whole cells, so that under a greater budget the same ways, and more, are found.
+ * Fronts are exact while they must be small. Larger ones are thinned (chain_front.c) by cells that depend on the chain alone. The points
+ * that remain are existing ways with their exact bytes, and the way of least bytes always stays. Points beyond a budget are left out in
+ * whole cells, so a larger budget finds the same ways and more.
  */
 #include "solve/nested.h"
 
 static const rp_chain_point nothing = { RP_CHAIN_NOWHERE, 0 };
 
-/* Relative to what is fixed at its end, as everything here. */
+/* Bytes are relative to the fixed bytes at its end, as everywhere in this file. */
 rp_chain_front rp__nest_front(const rp_chain_nest *nest, int first, int end)
 {
     if (first == end) return (rp_chain_front){ &nothing, 1 };
@@ -34,7 +34,7 @@ rp_chain_front rp__nest_front(const rp_chain_nest *nest, int first, int end)
 
 /* ---- fronts ---- */
 
-/* Cells do not depend on what else is in the front: so points do not change with a greater budget. */
+/* Cells do not depend on the other points of the front, so a larger budget does not change points. */
 static void thin(rp_chain_nest *nest, const stretch *s)
 {
     rp_chain_list *front = &nest->fronts.front;
@@ -80,7 +80,7 @@ static rp_status make_front(rp_chain_nest *nest, stretch *s)
     return RP_OK;
 }
 
-/* A front, after all that it is made of. */
+/* Builds a front after all fronts that it is made of. */
 static rp_status make_all(rp_chain_nest *nest, int index)
 {
     stretch *s = &nest->of[index];
@@ -95,8 +95,8 @@ static rp_status make_all(rp_chain_nest *nest, int index)
     return make_front(nest, s);
 }
 
-/* Whole cells, and of what a front is made from all that may lie in them: so its points do not change with a greater budget. Where cells are coarse
- * and stretches many, that grows past anything that could be of use. */
+/* Limits are whole cells. The parts of a front get limits that cover all points of those cells, so a larger budget does not change points.
+ * With coarse cells and many stretches, limits grow beyond any useful size, so they are capped. */
 static void limit_stretch(rp_chain_nest *nest, stretch *s)
 {
     if (s->thin) s->limit = rp__less(rp__front_cell_end(s->limit, s->least, nest->bits), RP_CHAIN_MOST);
@@ -169,7 +169,7 @@ void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point
 
 /* ---- the least budget ---- */
 
-/* Of a rest that begins with a region. */
+/* The least bytes of a rest that begins with a region. */
 static int64_t least_with_region(const rp_chain_nest *nest, int first, const int64_t *rest)
 {
     const rp_chain *chain = nest->work->chain;

@@ -1,16 +1,16 @@
-/* solve/nested_stretch.c -- which regions a plan may have, and which stretches of them are alike.
+/* solve/nested_stretch.c -- chooses the regions that a plan may have, and finds which of their stretches are alike.
  *
- * Every chain has regions, however long it is. Their number is what a limit of counted work leaves room for, the first of these that fits:
+ * Every chain has regions, however long it is. Their number depends on a limit of counted work. The first of these grains that fits is used:
  *
  *   grain 0      a region begins and ends at any segment
  *   grain 1      at any block
  *   grain g      at every g-th block, g = 2, 4, 8, …; besides, each block may be a region of its own
  *
- * and for each grain fronts of many points before fronts of fewer. The work is counted from the chain alone, so the same chain always
- * has the same regions.
+ * For each grain, fronts of many points are tried before fronts of fewer. The work is computed from the chain alone, so the same chain
+ * always has the same regions.
  *
- * Stretches share a front by what they are, not by where: a stretch is its first segment's class, whether a block begins there, how what is
- * fixed changes from there to its end, and the stretch behind that segment.
+ * Stretches share a front by their contents, not by their place. A stretch is described by its first segment's class, whether a block
+ * begins there, how the fixed bytes change from there to its end, and the stretch after that segment.
  */
 #include "base/list.h"
 #include "solve/nested.h"
@@ -38,7 +38,7 @@ bool rp__nest_allows(const rp_chain_nest *nest, int first, int end)
     return is_allowed(nest, first, end) && rp__chain_may_be_region(nest->work, first, end);
 }
 
-/* So that the first layer's number is a multiple of every grain. */
+/* Numbered so that the first layer's number is a multiple of every grain. */
 static void number_blocks(rp_chain_nest *nest)
 {
     const rp_chain *chain = nest->work->chain;
@@ -48,14 +48,14 @@ static void number_blocks(rp_chain_nest *nest)
     for (int i = 0; i <= chain->n; i++) nest->block[i] = rp__chain_begins_block(chain, i) ? n++ : -1;
 }
 
-/* Returns how many stretches there are to note. */
+/* Returns the number of stretches to store. */
 static int64_t find_rows(rp_chain_nest *nest)
 {
     int64_t all = 0;
 
     for (int end = 0; end <= nest->work->chain->n; end++) {
         int first         = 0;
-        bool last         = end == nest->work->chain->n;      /* a region never ends behind the last segment */
+        bool last         = end == nest->work->chain->n;      /* a region never ends after the last segment */
         while (first < end && (last || !is_allowed(nest, first, end))) first++;
         nest->lowest[end] = first;
         nest->row[end]    = all;
@@ -66,7 +66,7 @@ static int64_t find_rows(rp_chain_nest *nest)
 
 /* ---- which options ---- */
 
-/* Inside a region, bytes in the forward that it has run again for and in its backwards. */
+/* Bytes of an option inside a region: maximum over the replayed forward and the backwards. */
 static int64_t most_inside(const rp_chain *chain, const rp_chain_option *o)
 {
     int64_t most = o->recompute;
@@ -90,7 +90,7 @@ static bool is_worse(const rp_chain_nest *nest, int class, int a, int b)
     return !same || a > b;
 }
 
-/* Of options by bytes saved, in so many groups: of each that of fewest ticks and that of least bytes. */
+/* Groups options by bytes saved and keeps two from each group: the one of fewest ticks and the one of fewest bytes. */
 static int sample(const rp_chain_nest *nest, int class, int *list, int n)
 {
     const rp_chain_option *option = nest->work->chain->class_of[class].option;
@@ -245,7 +245,7 @@ static void bound_stretch(rp_chain_nest *nest, stretch *s)
     s->thin = s->points > exact_points;
 }
 
-/* How many cells may hold points, where sizes are multiples of a unit. */
+/* The number of cells that may hold points; sizes are multiples of a unit. */
 static double cells(const rp_chain_nest *nest, const stretch *s, int bits)
 {
     double octaves = log2(fmax((double)(s->most - s->least) / (double)nest->work->unit, 1)) - bits;
@@ -279,7 +279,7 @@ static rp_status note_all(rp_chain_nest *nest, int64_t all)
     return RP_OK;
 }
 
-/* Whether fronts of these regions can be made with some bits at least; sets how many. */
+/* Sets the number of bits. Returns whether the fronts of these regions fit the work limit with at least `fewest` bits. */
 static bool choose_bits(rp_chain_nest *nest, int fewest)
 {
     for (int i = 1; i < nest->n; i++) bound_stretch(nest, &nest->of[i]);

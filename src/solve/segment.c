@@ -1,4 +1,4 @@
-/* solve/segment.c -- where a pass is cut, and each segment in small numbers. */
+/* solve/segment.c -- cuts a pass into segments and describes each of them in small numbers. */
 #include "base/bump.h"
 #include "solve/segment.h"
 
@@ -7,10 +7,10 @@
 
 enum { NONE = -1, FEW_OPEN = 14 };
 
-/* What becomes of a value of the pass. */
+/* How a value of the pass is treated. */
 typedef enum {
     HERE,                                       /* a value of its segment */
-    FIXED                                       /* a leaf, or held or away whatever is planned: no bytes of a plan */
+    FIXED                                       /* a leaf, or held or offloaded under every plan: no plan changes its bytes */
 } role;
 
 typedef struct {
@@ -18,17 +18,17 @@ typedef struct {
     const rp_trace_pass *pass;
     bool resident;
     role *role;
-    int *last_reader;                           /* of each value, the last call that reads it */
+    int *last_reader;                           /* of each value, the last call that reads it in the forward */
     int *segment;                               /* of each call */
-    int *small;                                 /* of each value, its number in the segment that is being made */
+    int *small;                                 /* of each value, its number in the segment being made */
     int *first, n;                              /* segments */
-    int64_t *most[RP_CHAIN_KINDS], *before[RP_CHAIN_KINDS];     /* fixed bytes by tick, those of FIXED values included */
+    int64_t *most[RP_CHAIN_KINDS], *before[RP_CHAIN_KINDS];     /* fixed bytes by tick, FIXED values included */
     int n_kinds;
 } cutter;
 
 /* ---- cuts ---- */
 
-/* To run it again, or to have what it makes away, is of no use: its backward comes at once. */
+/* The last call of the pass. Recomputing or offloading its values gains nothing, because its backward follows at once. */
 static bool is_last(const cutter *k, const rp_trace_call *c) { return c == &k->pass->call[k->pass->n_calls - 1]; }
 
 static bool is_open(const cutter *k, const rp_trace_call *c)
@@ -38,7 +38,7 @@ static bool is_open(const cutter *k, const rp_trace_call *c)
     return false;
 }
 
-/* Offloaded values and those of a must are not a segment's; the rest is, as long as its segments last. */
+/* FIXED: leaves, values that a must-rule keeps or offloads, empty values, and values that the program holds over the whole pass. */
 static void find_roles(cutter *k)
 {
     for (int v = 0; v < k->pass->n_values; v++) {
@@ -51,7 +51,7 @@ static void find_roles(cutter *k)
         for (int i = 0; i < k->pass->call[c].n_in; i++) k->last_reader[k->pass->call[c].in[i]] = c;
 }
 
-/* One value of the calls before goes over to the calls from here on. */
+/* crossings[c]: the number of values made before call c and read by c or later. */
 static void count_crossings(const cutter *k, int *crossings)
 {
     for (int v = 0; v < k->pass->n_values; v++) {
@@ -77,10 +77,10 @@ static int open_between(const cutter *k, int from, int to)
     return n;
 }
 
-/* Cut where a layer begins, and where a segment would have too many calls to choose among. */
+/* Cuts at the beginning of each layer, and within a layer if a segment would have too many calls to choose among. */
 static void cut(cutter *k, const int *crossings)
 {
-    int n = k->pass->n_calls, last = 0;         /* last: the latest place to cut at since the segment began */
+    int n = k->pass->n_calls, last = 0;         /* last: the latest possible cut since the segment began */
 
     k->first[k->n++] = 0;
     for (int c = 1; c < n; c++) {
@@ -97,14 +97,15 @@ static void cut(cutter *k, const int *crossings)
     k->first[k->n] = n;
 }
 
-/* The value that goes over from the first segment to the first layer is kept whatever is planned, unless they are one: all of the layer, as
- * the program holds the value until the layer ends. */
+/* Joins the first segment with the first layer. Unless they are one, every plan keeps the value that crosses between them. The whole layer
+ * is joined, because the program holds that value until the layer ends. */
 static bool segment_join(cutter *k)
 {
     int end = 2;
 
     while (end < k->n && !begins_layer(k, k->first[end])) end++;
-    if (end >= k->n || open_between(k, k->first[0], k->first[end]) > FEW_OPEN + 2) return false;     /* the last call is not open, as its value goes over */
+    if (end >= k->n || open_between(k, k->first[0], k->first[end]) > FEW_OPEN + 2) return false;     /* the last call of the first segment has no
+                                                                                                      * choice: its value crosses */
     memmove(&k->first[1], &k->first[end], (size_t)(k->n + 1 - end) * sizeof *k->first);
     k->n -= end - 1;
     return true;
@@ -116,10 +117,10 @@ static void number_segments(cutter *k)
         for (int c = k->first[s]; c < k->first[s + 1]; c++) k->segment[c] = s;
 }
 
-/* ---- what is fixed ---- */
+/* ---- fixed bytes ---- */
 
-/* A value that outlives its segment in the program's hands, or goes over more than one cut, is there for everybody. One that the next
- * segment reads may outlive that one, too, as a block's input does that is cut in two, but not the one after it. */
+/* Makes long-lived values FIXED. A value that stays in its segment may be held by the program to the segment's end. A value that the next
+ * segment reads may be held up to two segments longer, as the input of a block that is cut in two is. A value read even later is FIXED. */
 static void fix_long_lived(cutter *k)
 {
     const rp_trace_pass *p = k->pass;
@@ -145,7 +146,7 @@ static rp_status copy_fixed(cutter *k)
         k->before[i] = rp__bump_alloc(k->bump, (ticks + 1) * (int64_t)sizeof **k->before);
         if (!k->most[i] || !k->before[i]) return RP_ERR_MEMORY;
     }
-    for (int i = 0; i < p->n_fixed; i++) {      /* more kinds than a chain tells apart: the last one stands for the worst of the rest */
+    for (int i = 0; i < p->n_fixed; i++) {      /* the last kind of the chain takes the maximum of all remaining kinds */
         int64_t *most = k->most[i < k->n_kinds ? i : k->n_kinds - 1], *before = k->before[i < k->n_kinds ? i : k->n_kinds - 1];
         for (int t = 0; t < ticks; t++) {
             if (p->fixed[i].most[t] > most[t]) most[t] = p->fixed[i].most[t];
@@ -155,7 +156,7 @@ static rp_status copy_fixed(cutter *k)
     return RP_OK;
 }
 
-/* The tick from which on it is gone: the program has let go of it, and its first reader's backward has been. */
+/* The first tick at which the value is gone: the program has released it, and the backward of its first reader has run. */
 static int gone_at(const rp_trace_pass *p, int v)
 {
     int n = p->n_calls, until = p->value[v].until, reader = rp__trace_first_reader(p, v);
@@ -164,7 +165,7 @@ static int gone_at(const rp_trace_pass *p, int v)
     return read > held ? read : held;
 }
 
-/* What is fixed though it is a value is live from its call on until nobody reads it any more in backward. */
+/* A FIXED value occupies memory from its call until gone_at, or for the whole pass if the program holds it that long. */
 static void add_fixed_values(cutter *k)
 {
     const rp_trace_pass *p = k->pass;
@@ -185,7 +186,7 @@ static void add_fixed_values(cutter *k)
 
 /* ---- a segment ---- */
 
-/* By a backward of the calls from there on, or by a rule that has it made again, wherever that is. */
+/* Whether a backward of the calls from `from` on reads v, or a must-rule applies to it. */
 static bool is_wanted_from(const rp_trace_pass *p, int v, int from)
 {
     if (p->value[v].must) return true;
@@ -201,7 +202,7 @@ static int small_value(cutter *k, rp_segment *s, int v)
     rp_segment_value *value = &s->value[s->n_values];
     int call                = k->pass->value[v].call, until = k->pass->value[v].until, end = s->first + s->n_calls;
 
-    value->call   = call < s->first ? NONE : call - s->first;       /* field by field: the rest is zero, and hashed */
+    value->call   = call < s->first ? NONE : call - s->first;       /* assigned field by field: padding stays zero, and set_hash hashes it */
     value->bytes  = k->pass->value[v].bytes;
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
@@ -247,7 +248,7 @@ static void small_call(cutter *k, rp_segment *s, int c)
     }
 }
 
-/* The segment before still needs its output in its own backward, or may, for calls that run again. */
+/* Whether the segment reads its own output in its backward, or may read it in calls that are recomputed. */
 static bool reads_its_output(const cutter *k, int segment)
 {
     for (int c = k->first[segment]; c < k->first[segment + 1]; c++) {
@@ -260,7 +261,8 @@ static bool reads_its_output(const cutter *k, int segment)
     return false;
 }
 
-/* What the segment before has read and this one does not: it alone goes over the cut between the two before. */
+/* Adds the value that the segment before has read and this one does not read, if the program still holds it. It is the only one that
+ * crosses the cut before the previous segment. */
 static void add_lingering(cutter *k, int segment, rp_segment *s)
 {
     if (segment < 2) return;

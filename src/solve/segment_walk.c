@@ -1,7 +1,8 @@
-/* solve/segment_walk.c -- a segment's forward and backward in bytes and seconds, by the rules of fates/fates.h, which the tape obeys, too.
+/* solve/segment_walk.c -- bytes and seconds of a segment's forward and backward, by the rules of fates/fates.h, as on the tape.
  *
- * A call that runs again is a region of one call. For a region around the segment its forward is replayed as one region that leaves what
- * the segment's backward, or the next segment, reads. */
+ * A recomputed call is a region of one call. For a region around the segment, the segment's forward is replayed as one region. That replay
+ * leaves the values that the segment's backward, or the next segment, reads.
+ */
 #include "base/bump.h"
 #include "cost/cost.h"
 #include "solve/segment.h"
@@ -12,16 +13,16 @@ enum { NONE = RP_FATES_NONE };
 
 typedef struct {
     const rp_segment *s;
-    const bool *recompute, *offload;                   /* away NULL: nothing goes */
+    const bool *recompute, *offload;            /* offload NULL: no offloading */
     rp_fates *fates;
     int64_t *change;
-    const int64_t *before;                      /* fixed bytes before each backward; NULL: in a replay of the whole segment */
+    const int64_t *before;                      /* fixed bytes before each backward; NULL: during a replay of the whole segment */
     int tick;
     double seconds;                             /* of replays */
     int64_t most;
 } walk;
 
-/* ---- who is kept ---- */
+/* ---- which values are held ---- */
 
 static bool is_output(const rp_segment_value *v) { return v->output && v->call != NONE; }
 
@@ -39,7 +40,7 @@ static bool is_held(const walk *w, int v)
     return value->call != NONE && !w->recompute[value->call] && !offloadable(w, v) && (w->fates->value[v].uses > 0 || value->output);
 }
 
-/* How often each value is read in backward, by a backward or by a call that runs again. */
+/* Counts the reads of each value in backward, by backwards and by recomputed calls. */
 static void count_uses(walk *w)
 {
     rp_fates *f = w->fates;
@@ -52,7 +53,7 @@ static void count_uses(walk *w)
     }
 }
 
-/* ---- what is reckoned of a walk ---- */
+/* ---- peak and seconds of a walk ---- */
 
 static void reach(walk *w, int64_t bytes)
 {
@@ -83,8 +84,8 @@ static const rp_fate_acts acts = { .run = segment_walk_run, .fetch = fetch };
 
 /* ---- forward ---- */
 
-/* behind: so many segments of a region, the input is there for as long as the program holds it, and counts; else it counts as held from
- * before. Behind two what lingers counts, too. */
+/* Peak of the forward. `behind` is the number of segments (0, 1, 2) before this one in its region. 0: the input counts as held from before.
+ * 1 or more: the input counts for as long as the program holds it. 2: the lingering value counts as well. */
 static int64_t forward_most(const walk *w, int behind)
 {
     const rp_segment *s = w->s;
@@ -108,11 +109,12 @@ static int64_t forward_most(const walk *w, int behind)
     return most;
 }
 
-/* ---- run again for a region ---- */
+/* ---- recomputed for a region ---- */
 
-typedef enum { MIDDLE, LAST, BARE } position;   /* bare: in a region inside, so that nothing is wanted but the output */
+typedef enum { MIDDLE, LAST, BARE } position;   /* BARE: in an inner region, where only the output is wanted */
 
-/* For the backward, or for the next segment. The last segment's output is there if anybody still reads it. */
+/* Whether a replay must leave the value for the backward or the next segment. The output of a region's last segment is already there if
+ * something still reads it. */
 static bool is_wanted(const walk *w, position at, int v)
 {
     if (is_output(&w->s->value[v]) && at != MIDDLE) return at == BARE;
@@ -121,7 +123,7 @@ static bool is_wanted(const walk *w, position at, int v)
 
 static bool is_there(const walk *w, position at, int v) { return at == LAST && is_output(&w->s->value[v]) && w->fates->value[v].uses > 0; }
 
-/* The most that is live, over what is held from segments before; behind: the input is there until it has been read, and counts. */
+/* Peak of the replay, relative to the bytes held from segments before. `behind`: the input is freed after its last read, and counts. */
 static int64_t recompute_most(walk *w, position at, bool behind, double *seconds)
 {
     rp_fates *f = w->fates;
@@ -142,7 +144,8 @@ static int64_t recompute_most(walk *w, position at, bool behind, double *seconds
     return w->most;
 }
 
-/* The call whose backward is the first to read what a region that ends with this segment makes: of its own, or as input. NONE: none does. */
+/* The first call in backward order whose backward reads a value that a region ending here recomputes: a value the segment makes, except its
+ * output, or with `input` its input. NONE: no such call. */
 static int first_asking(const rp_segment *s, bool input)
 {
     for (int c = s->n_calls - 1; c >= 0; c--)
@@ -162,7 +165,8 @@ static bool has(const rp_segment *s, bool input)
     return false;
 }
 
-/* The segment behind this one has fetched the first that is away, if there is one. Returns the bytes of a guest to come. */
+/* Starts the lane. The segment after this one has already prefetched this segment's first offloaded value. Returns the bytes of the guest:
+ * the value of the segment before that is prefetched while this segment ends (0: none). */
 static int64_t begin_lane(walk *w)
 {
     rp_fates *f = w->fates;
@@ -203,8 +207,9 @@ static void begin_backward(walk *w)
     rp__fates_begin(f);
 }
 
-/* *from_asking: of the backwards from call `asking` on, until which a region's last segment has nothing but its output. Behind the segment's own
- * values the first of the segment before is fetched, which is taken to be alike: it is there, a guest, until the end. */
+/* Peak of the backward. *from_asking: peak from call `asking` on; until then the last segment of a region has only its output. After the
+ * segment's own offloaded values the first one of the segment before is prefetched. That segment is assumed to be alike: the guest has the
+ * size of this segment's first offloaded value and stays until the end. */
 static int64_t backward_most(walk *w, int kind, int asking, int64_t *from_asking)
 {
     const rp_segment *s = w->s;
@@ -234,7 +239,7 @@ static int64_t backward_most(walk *w, int kind, int asking, int64_t *from_asking
 
 /* ---- the lane ---- */
 
-/* Transfers hide behind the segment's own work, and copies behind nothing. */
+/* Transfers overlap with the segment's own forward and backward. Copies overlap with nothing. */
 static double offload_seconds(const walk *w)
 {
     const rp_segment *s = w->s;
@@ -287,7 +292,7 @@ static void list_call(rp_fates *f, const rp_segment_call *from, int c)
     f->n_list += from->n_reads + from->n_made + from->n_needs;
 }
 
-/* A region for each call, and one for all of them. */
+/* One region for each call, and one for all of them. */
 rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *out)
 {
     rp_fates *f = &out->fates;
@@ -313,7 +318,7 @@ rp_status rp__segment_room(rp_bump *bump, const rp_segment *s, rp_segment_room *
 
 rp_chain_option rp__segment_walk(const rp_segment *s, const bool *recompute, const bool *offload, rp_segment_room room)
 {
-    walk w              = walk_of(s, recompute, NULL, &room);       /* a region's first: in it nothing goes */
+    walk w              = walk_of(s, recompute, NULL, &room);       /* NULL at first: nothing is offloaded in a region */
     rp_chain_option out = { 0 };
     int asking          = first_asking(s, true);
 
@@ -332,7 +337,7 @@ rp_chain_option rp__segment_walk(const rp_segment *s, const bool *recompute, con
     return out;
 }
 
-/* The backwards before the first that asks; the output is there all the while if the segment reads it itself. */
+/* Peak of the backwards before call `asking`. The output is there during all of them if the segment itself reads it. */
 static int64_t waiting_most(const rp_segment *s, int kind, int asking)
 {
     int64_t most = 0, output = 0;

@@ -1,4 +1,5 @@
-/* solve/segment_ways.c -- which calls of a segment run again and which go: all ways for few calls, a search among those for many. */
+/* solve/segment_ways.c -- finds the ways of a segment: tries all of them if its open calls are few, searches if they are many.
+ */
 #include "base/bump.h"
 #include "solve/segment.h"
 
@@ -6,7 +7,8 @@
 
 enum { MOST_WAYS = 1 << 15, MOST_WALKS = 30000, WALKED = 1, CHANGED };
 
-/* Ways that have been walked, by open addressing: of each the calls that run again and those that go, behind a word that is not 0. */
+/* The set of ways that have been walked, with open addressing. An entry is a nonzero word, then the bits of the recomputed calls, then
+ * those of the offloaded calls. */
 typedef struct { uint64_t *at; int64_t n, room; int words; } walked;
 
 typedef struct {
@@ -15,11 +17,11 @@ typedef struct {
     rp_segment_ways *out;
     int room;
     int *open, n_open;                          /* calls with a choice */
-    bool *kept, *gone;                          /* of open calls, what the way says; what has gone is kept, too, elsewhere */
+    bool *kept, *gone;                          /* choices of the way for open calls; an offloaded call is `kept`, too */
     bool *recompute, *offload, *wanted;
     rp_segment_room notes;
     walked walked;
-    uint64_t *bits;                             /* of the way that is set, as there */
+    uint64_t *bits;                             /* an entry for the current way, as in `walked` */
 } search;
 
 /* ---- ways that have been walked ---- */
@@ -49,7 +51,7 @@ static rp_status walked_grow(rp_ctx *ctx, walked *w)
     return RP_OK;
 }
 
-/* *seen: it was there before. */
+/* *seen: the way was already in the set. */
 static rp_status walked_add(rp_ctx *ctx, walked *w, const uint64_t *bits, bool *seen)
 {
     if (2 * w->n >= w->room) RP_TRY(walked_grow(ctx, w));
@@ -63,8 +65,8 @@ static rp_status walked_add(rp_ctx *ctx, walked *w, const uint64_t *bits, bool *
 
 /* ---- a way ---- */
 
-/* Upwards from what backward reads: what is read and not kept runs again. False: a call is kept that nobody reads, or nothing that may go
- * of one that has gone, so that this is another way, too. */
+/* Completes the way from the last call to the first: a value that is read and not kept is recomputed, and so its inputs are read. Returns false
+ * if another choice gives the same way. Then a call is kept that nothing reads, or an offloaded call has no offloadable value that is read. */
 static bool close_way(search *w)
 {
     const rp_segment *s = w->s;
@@ -88,7 +90,7 @@ static bool close_way(search *w)
     return proper;
 }
 
-/* Is a nowhere worse than b? */
+/* Is `a` in no respect worse than `b`? */
 static bool covers(const rp_chain_option *a, const rp_chain_option *b, int kinds)
 {
     if (a->saved > b->saved || a->forward > b->forward || a->seconds > b->seconds || a->recompute > b->recompute || a->last > b->last) return false;
@@ -139,7 +141,7 @@ static void put_bits(const search *w, const bool *calls, uint64_t *bits)
         if (calls[c]) bits[c / 64] |= UINT64_C(1) << (c % 64);
 }
 
-/* Enter the way that is set, unless another covers it; those it covers go. *entered tells. */
+/* Adds the current way unless another one covers it, and removes those it covers. *entered: it was added. */
 static rp_status enter(search *w, bool *entered)
 {
     rp_segment_ways *ways = w->out;
@@ -168,9 +170,10 @@ static rp_status enter(search *w, bool *entered)
     return RP_OK;
 }
 
-/* ---- all, or a search ---- */
+/* ---- all ways, or a search ---- */
 
-/* By digits, a call that may run again: 0 again, 1 kept, 2 away; another: 0 kept, 1 away. */
+/* States of an open call. If it may be recomputed: 0 recompute, 1 keep, 2 offload. Otherwise: 0 keep, 1 offload. Only a call with an
+ * offloadable value has the last state. */
 static int n_states(const search *w, int i)
 {
     const rp_segment_call *call = &w->s->call[w->open[i]];
@@ -195,7 +198,7 @@ static void set_state(search *w, int i, int state)
     w->gone[c] = state == (never ? 1 : 2);
 }
 
-/* The next one, the first call's digit soonest; false: that was the last. */
+/* Counts up to the next way; the first call is the lowest digit. Returns false after the last way. */
 static bool next_way(search *w, bool with_offload)
 {
     for (int i = 0; i < w->n_open; i++) {
@@ -219,7 +222,7 @@ static rp_status try_all(search *w, bool with_offload)
 
 static bool has_bit(const uint64_t *bits, int c) { return bits[c / 64] >> (c % 64) & 1; }
 
-/* An open call that does not run again is kept, in the spelling in which ways are entered. */
+/* Sets the way with these bits, in the form that enter() accepts: an open call that nothing reads is not kept. */
 static void set_way(search *w, const uint64_t *recompute, const uint64_t *offload)
 {
     for (int i = 0; i < w->n_open; i++) {
@@ -236,7 +239,7 @@ static void set_way(search *w, const uint64_t *recompute, const uint64_t *offloa
     }
 }
 
-/* A way, with open calls a and b, the same or two, in other states than theirs. */
+/* Tries the way `from` with open calls a and b, which may be the same, in all other states. */
 static rp_status try_changed(search *w, const uint64_t *from, int a, int b, bool *any)
 {
     bool entered;
@@ -252,7 +255,7 @@ static rp_status try_changed(search *w, const uint64_t *from, int a, int b, bool
     return RP_OK;
 }
 
-/* Whether that was done with the way before; from here on it is. */
+/* Whether changes of this way have been tried; from now on they have. */
 static bool is_changed(search *w, const uint64_t *from)
 {
     memcpy(w->bits + 1, from, (size_t)(w->walked.words - 1) * sizeof *from);
@@ -263,7 +266,7 @@ static bool is_changed(search *w, const uint64_t *from)
     return before;
 }
 
-/* Each way that was entered, with one call or two changed, until nothing new comes or the work is done. */
+/* Tries each entered way with one or two calls changed, until that adds no way or the work limit is reached. */
 static rp_status try_near(search *w, int64_t most_walks)
 {
     rp_segment_ways *ways = w->out;
@@ -297,7 +300,7 @@ static rp_status try_ends(search *w)
     return enter(w, &entered);
 }
 
-/* How many ways there are, or more than are tried. */
+/* The number of ways; if above MOST_WAYS, any number above it. */
 static int64_t count_ways(const search *w, bool with_offload)
 {
     int64_t n = 1;
@@ -306,7 +309,7 @@ static int64_t count_ways(const search *w, bool with_offload)
     return n;
 }
 
-/* Those in which nothing goes are tried in any case where they are few: so what may go makes no plan worse. */
+/* If the ways without offloading are few, all of them are tried first, so allowing offload never makes a plan worse. */
 static rp_status find_ways(search *w)
 {
     bool few = count_ways(w, false) <= MOST_WAYS;

@@ -1,4 +1,4 @@
-/* state/json.c -- the text of state.json. */
+/* state/json.c -- writes and parses the text of state.json. */
 #include "state/parts.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static bool unhex(const json_t *value, uint64_t *out)
 
 static uint64_t text_hash(const char *text) { return rp__hash(text, strlen(text), RP_HASH_START); }
 
-/* Of the object as it is now, "checksum" left out. False without memory. */
+/* Checksum of the object without the key "checksum". Returns false if memory runs out. */
 static bool object_checksum(const json_t *root, uint64_t *out)
 {
     json_t *rest = rp__json_copy(root);
@@ -43,7 +43,7 @@ static bool object_checksum(const json_t *root, uint64_t *out)
 
 /* ---- writing ---- */
 
-/* One after the other, apart by a space; yours to free(). NULL without memory. */
+/* Joins the checksums with spaces. The caller must free() the result. Returns NULL if memory runs out. */
 static char *checksums_text(int parts, const uint64_t *checksums)
 {
     char *text = malloc((size_t)parts * HEX_CHARS + 1), number[HEX_CHARS];
@@ -64,14 +64,14 @@ static json_t *shape_array(int ndim, const int64_t *dim)
     return NULL;
 }
 
-/* Takes the shape. `checksum`: of format 2. NULL without memory, or a shape. */
+/* Takes ownership of the shape. `checksum`: for format 2, else NULL. Returns NULL if memory runs out or the shape is NULL. */
 static json_t *entry_object(rp_safetensors_dtype dtype, json_t *shape, int64_t room, const char *checksum)
 {
     return shape ? json_pack("{s:s, s:o, s:I, s:s*}", "dtype", rp__safetensors_dtype_name(dtype), "shape", shape, "room", (json_int_t)room,
                              "checksums", checksum) : NULL;
 }
 
-/* checksum: of its only part; NULL: there are several. */
+/* checksum: of the only part; NULL: there are several parts. */
 static json_t *entry_of(const rp_state_tensor *t, int parts, const uint64_t *checksum)
 {
     const rp_meta *whole = rp__state_whole(t);
@@ -93,7 +93,7 @@ static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, 
     return object;
 }
 
-/* sums: of parts; NULL: there is one. */
+/* sums: checksums of the parts; NULL: there is one part. */
 static json_t *json_build(const rp_state_info *info, json_t *tensors, int parts, const char *sums)
 {
     char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS], frozen[HEX_CHARS];
@@ -134,7 +134,7 @@ static bool read_int(const json_t *root, const char *key, int64_t *out)
     return json_is_integer(value) && *out >= 0;
 }
 
-/* NULL when all is well, else what is wrong. */
+/* Returns NULL if the object is valid, else the defect. */
 static const char *examine(const json_t *root, rp_state_info *info)
 {
     uint64_t recorded, found;
@@ -220,7 +220,7 @@ static bool read_shape(const json_t *shape, rp_state_entry *out)
     return true;
 }
 
-/* A number for each part. */
+/* Whether the text is one hexadecimal number per part, separated by spaces. */
 static bool are_checksums(const char *text, int parts)
 {
     if (!text || strlen(text) != (size_t)parts * HEX_CHARS - 1) return false;
@@ -237,7 +237,7 @@ static uint64_t checksum_at(const char *checksums, int part)
     return strtoull(text, NULL, 16);
 }
 
-/* Parts have room for all of it, and each has its checksum: here or there. */
+/* Whether the parts hold all elements, and each part has a checksum, either in the entry or in the index. */
 static bool check_parts(const json_t *root, const json_t *entry, const rp_state_entry *e)
 {
     int parts = rp__state_json_parts(root);

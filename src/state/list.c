@@ -1,4 +1,4 @@
-/* state/list.c -- the names of states, and which there are. */
+/* state/list.c -- makes the names of states and lists the existing ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* state/parts.c -- the files of one state, written. */
+/* state/parts.c -- writes the files of one state. */
 #include "state/parts.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ rp_slice rp__state_slice(const rp_state_tensor *t)
     return t->slice.room ? t->slice : (rp_slice){ n, 0, n };
 }
 
-/* Of one part the shape is the tensor's own, else it is a row of elements. */
+/* With one part the file has the tensor's own shape, else a row of elements. */
 static rp_status declare(const rp_state_tensor *t, int part, int parts, rp_safetensor *d)
 {
     const rp_meta *whole = rp__state_whole(t);

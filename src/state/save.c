@@ -1,5 +1,5 @@
-/* state/save.c -- a state written aside, by all ranks that hold the weights, synced, renamed; old ones removed. See state.h for the
- * promise. */
+/* state/save.c -- saves a state: all ranks write to a temporary folder, which is synced and renamed; then old states are removed. See state.h
+ * for the guarantees. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "state/parts.h"
 
-/* ---- what goes ---- */
+/* ---- removal ---- */
 
-/* What a killed process left: names that begin with ".step-". */
+/* Removes leftovers of a killed process: names that begin with ".step-". */
 static rp_status remove_leftovers(rp_ctx *ctx, const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -65,14 +65,14 @@ rp_status rp__state_prune(rp_ctx *ctx, const char *output_dir, int64_t newest_st
 typedef struct {
     rp_ctx *ctx;
     const char *output_dir;
-    char *folder, *aside, *name;        /* of states; of this one, before and after */
+    char *folder, *aside, *name;        /* folder of all states; folder of this state before and after the rename */
     const rp_state_info *info;
     const rp_state_tensor *tensors;
     int n, part, parts, keep_last_n;
-    uint64_t *mine, *checksums;         /* of this rank's tensors · of all parts, where there are several */
+    uint64_t *mine, *checksums;         /* of this rank's tensors; of all parts if there are several */
 } saving;
 
-/* Of several copies of the weights one is written. */
+/* If the weights have several copies, only the ranks of the first copy write. */
 static bool writes(const rp_ctx *ctx) { return rp__comm_rank(rp__groups(ctx)->replicas) == 0; }
 
 static rp_status prepare(saving *s)
@@ -105,7 +105,7 @@ static rp_status share_checksums(const saving *s)
     return rp__comm_share(s->ctx, rp__shards(s->ctx), &sum, sizeof sum, s->checksums, "checksums of a state");
 }
 
-/* A state of the same step is there when a run was resumed from before it: the new one takes its place. */
+/* If the run was resumed from an earlier step, a state of this step may exist; the new one replaces it. */
 static rp_status give_name(const saving *s)
 {
     RP_TRY(rp__state_write_index(s->ctx, s->aside, s->info, s->tensors, s->n, s->parts, s->checksums));
@@ -118,15 +118,15 @@ static rp_status clean_up(const saving *s)
     return rp__state_prune(s->ctx, s->output_dir, s->info->step, s->keep_last_n);
 }
 
-/* The folder of a state that failed goes before any rank does, for the job may end with the first of them. */
+/* Removes the failed state before any rank returns, because the job may end when the first rank does. */
 static rp_status give_up(const saving *s, rp_status status)
 {
     if (rp__comm_rank(rp__world(s->ctx)) == 0) rp__dir_discard(s->ctx, s->aside, status);
     return rp__comm_agree(s->ctx, rp__world(s->ctx), status);
 }
 
-/* Each step is done by all before the next one begins: files are written into a folder that is there, and it gets its name when all of
- * them are on the disk. */
+/* All ranks complete each step before the next one begins: the folder exists before files are written, and it is renamed after all files are
+ * on the disk. */
 static rp_status save(saving *s)
 {
     rp_ctx *ctx = s->ctx;

@@ -1,4 +1,4 @@
-/* state/state.c -- states opened, checked byte by byte, and read back. */
+/* state/state.c -- opens states, checks all their bytes and loads them. */
 #include "state/state.h"
 
 #include <errno.h>
@@ -23,14 +23,14 @@ struct rp_state {
     int parts;
 };
 
-/* ---- one file of it ---- */
+/* ---- one part ---- */
 
 typedef struct {
     rp_ctx *ctx;
     int part;
     char *path;
     rp_safetensors *set;
-    int fd;                             /* read in windows, so that no mapping counts as memory */
+    int fd;                             /* read in windows; a mapping would count as memory of the process */
 } part_file;
 
 static rp_status open_named(const rp_state *s, const char *name, part_file *f)
@@ -44,7 +44,7 @@ static rp_status open_named(const rp_state *s, const char *name, part_file *f)
     return RP_OK;
 }
 
-/* Closed whatever this says. */
+/* Call close_part even if this fails. */
 static rp_status open_part(const rp_state *s, int part, part_file *f)
 {
     char name[RP_STATE_PART_CHARS];
@@ -74,21 +74,21 @@ static rp_status read_at(const part_file *f, int64_t offset, int64_t bytes, void
 
 /* ---- checking ---- */
 
-/* It is what the index says: of one part the tensor itself, else the slice as a row. */
+/* Whether a tensor of the file matches its entry: with one part in shape, else as a row of the slice's elements. */
 static bool fits_entry(const rp_safetensor *t, const rp_state_entry *e, int part, int parts)
 {
     if (t->dtype != e->dtype || t->elems != rp__state_entry_slice(e, part).count) return false;
     return parts > 1 || (t->ndim == e->ndim && !memcmp(t->dim, e->dim, (size_t)t->ndim * sizeof t->dim[0]));
 }
 
-/* Its checksum is its own, or adds to the part's. */
+/* Checks a tensor against its own checksum, if it has one, and adds its checksum to that of the part. */
 static rp_status check_tensor(const rp_state *s, const part_file *f, const rp_safetensor *t, uint8_t *window, uint64_t *part)
 {
     rp_checksum sum = rp__checksum_begin();
     rp_state_entry e;
 
     RP_CHECK(s->ctx, rp__state_json_tensor(s->root, t->name, &e) && fits_entry(t, &e, f->part, s->parts), RP_ERR_FORMAT,
-             "the state '%s' lists no tensor '%s' as '%s' has it", s->path, t->name, f->path);
+             "the state '%s' lists no tensor '%s' with the dtype and shape in '%s'", s->path, t->name, f->path);
     for (int64_t at = 0; at < t->bytes; at += WINDOW_BYTES) {
         int64_t bytes = t->bytes - at < WINDOW_BYTES ? t->bytes - at : WINDOW_BYTES;
         RP_TRY(read_at(f, t->offset + at, bytes, window));
@@ -137,7 +137,7 @@ static rp_status check_part(const rp_state *s, int part)
     return status;
 }
 
-/* Ranks share the files out, so that each is read once. */
+/* The files are divided among the ranks, so that each is read once. */
 static rp_status check_parts(const rp_state *s)
 {
     for (int part = rp__comm_rank(rp__world(s->ctx)); part < s->parts; part += rp__comm_ranks(rp__world(s->ctx))) RP_TRY(check_part(s, part));
@@ -161,7 +161,7 @@ static rp_status read_json(rp_state *s)
     return status;
 }
 
-/* An index without shapes takes them from the file. */
+/* Format 1 has no shapes in the index; they are taken from the tensors' file. */
 static rp_status update_index(rp_state *s)
 {
     part_file f;
@@ -185,7 +185,7 @@ static rp_status open_and_check(rp_state *s, const char *path)
     return check_parts(s);
 }
 
-/* path NULL: it could not be made. */
+/* path NULL: it could not be allocated. */
 static rp_status open_mine(rp_ctx *ctx, const char *path, rp_state **out)
 {
     rp_state *s = path ? rp__host_alloc(ctx, sizeof *s) : NULL;
@@ -212,7 +212,7 @@ rp_status rp__state_open(rp_ctx *ctx, const char *path, rp_state **out) { return
 
 /* ---- the newest ---- */
 
-/* The first rank's number becomes every rank's: folders may be seen late by other machines. */
+/* Replaces the number by that of the first rank, because file systems may show new folders late on other machines. */
 static rp_status as_the_first_says(rp_ctx *ctx, int64_t *number)
 {
     int ranks = rp__comm_ranks(rp__world(ctx));
@@ -226,7 +226,7 @@ static rp_status as_the_first_says(rp_ctx *ctx, int64_t *number)
     return status;
 }
 
-/* A state that cannot be read, for whatever reason but memory, sends us to the one before; the newest's reason is told. */
+/* If a state cannot be read, for any reason but memory or communication, the next older one is tried. `why` is the error of the newest one. */
 static rp_status open_newest(rp_ctx *ctx, const char *output_dir, const int64_t *steps, int n, rp_state **out, char why[RP_ERROR_CHARS])
 {
     rp_status status = RP_OK;
@@ -310,7 +310,7 @@ static rp_status check_fits(const rp_state *s, const rp_state_tensor *tensors, i
 
 typedef struct { int64_t from, to; } elem_range;
 
-/* Elements of the whole that a part has and the tensor wants; none: to <= from. */
+/* Range of elements of the whole tensor that the part holds and the tensor needs; empty if to <= from. */
 static elem_range common(const rp_state *s, const rp_state_tensor *t, int part, int64_t *part_first)
 {
     rp_slice want = rp__state_slice(t), has;
@@ -336,7 +336,7 @@ static bool is_wanted(const rp_state *s, const rp_state_tensor *tensors, int n, 
     return false;
 }
 
-/* `offset`: of the file, where element r.from is; `at`: how many of the slice are before it. */
+/* `offset`: file offset of element r.from; `at`: index of that element in the slice. */
 static rp_status read_windows(const part_file *f, const rp_state_tensor *t, elem_range r, int64_t offset, int64_t at)
 {
     int64_t size = rp_dtype_bytes(t->whole.dtype), count;

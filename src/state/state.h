@@ -1,21 +1,21 @@
-/* state/state.h -- what a run can go on from, on disk.
+/* state/state.h -- saves, opens and loads the state on disk from which a run resumes.
  *
- *   <output_dir>/state/step-20/tensors.safetensors      parameters that are trained and optimizer states, their raw bytes
+ *   <output_dir>/state/step-20/tensors.safetensors      trained parameters and optimizer states, as raw bytes
  *                              state.json               step, seed, recipe, shapes, checksums; written last
- *   <output_dir>/state/.step-30.tmp                     one being written; .step-10.old one being removed
+ *   <output_dir>/state/.step-30.tmp                     a state being written; .step-10.old is one being removed
  *
- * Of a sharded run each rank writes what it holds, its slices as rows of elements, and state.json tells which are where:
+ * In a sharded run each rank writes its own slices as rows of elements, and state.json says which slices are in which file:
  *
  *   <output_dir>/state/step-20/tensors-0-of-4.safetensors … tensors-3-of-4.safetensors, state.json
  *
- * and any number of ranks reads it: each takes the elements of its own slices from the files that have them. Where there are several
- * copies of the weights the first one is written.
+ * Any number of ranks can read it: each rank reads the elements of its own slices from the files that hold them. If the weights have
+ * several copies, the first copy is written.
  *
- * A state gets its name by one rename after all its bytes are on the disk, and loses it by one rename before its files are
- * removed. So whatever has the name step-N is whole, unless the disk damaged it; that is what the checksums are for. Data
- * order and random numbers are functions of seed and step: no generator and no position in a file has to be kept.
+ * A state gets its name by one rename after all its bytes are on the disk. It loses the name by one rename before its files are
+ * removed. So a folder named step-N is complete unless the disk damaged it, which the checksums detect. Data order and random
+ * numbers are functions of seed and step, so neither a generator state nor a file position is saved.
  *
- * Save, open, open_latest and load are called by all ranks of rp__world(ctx) together, and fail on all where they fail on one.
+ * Save, open, open_latest and load are collective: all ranks of rp__world(ctx) call them, and if one rank fails, all fail.
  */
 #ifndef RP_STATE_H
 #define RP_STATE_H
@@ -23,34 +23,37 @@
 #include "comm/comm.h"
 #include "tensor/tensor.h"
 
-/* Dense; names differ. The tensor holds a slice of what has the shape `whole`, in a row with room for more; a slice of zeros: it is the
- * whole itself, and `whole` is not read. No tensor: it lives on disk, and `optim` has it as its tensor `at` in windows; `whole` is read. */
+/* A tensor of the state. Tensors are dense and names are unique. `tensor` holds `slice` of a tensor of shape `whole`, in a row that may have room
+ * for more elements. slice {0}: `tensor` is the whole tensor, and `whole` is ignored. tensor NULL: it is an optimizer state on disk, tensor `at` of
+ * `optim`, accessed in windows; `whole` must be set. */
 typedef struct { const char *name; rp_tensor *tensor; rp_meta whole; rp_slice slice; struct rp_optim *optim; int at; } rp_state_tensor;
 
 typedef struct {
-    int64_t step;                       /* optimizer steps done */
-    int64_t epoch, samples;             /* for people: epochs finished, samples seen */
-    int64_t ranks;                      /* of the run that wrote it; set by save */
+    int64_t step;                       /* completed optimizer steps */
+    int64_t epoch, samples;             /* for display: completed epochs, samples seen */
+    int64_t ranks;                      /* number of ranks of the run that wrote it; set by save */
     uint64_t seed, data_hash;
-    uint64_t frozen_mark;               /* of the weights that are not in it (train/frozen.c); 0: it has them all */
-    const char *recipe;                 /* resolved, as YAML */
+    uint64_t frozen_mark;               /* hash of the frozen weights, which the state does not hold (train/frozen.c); 0: it holds all weights */
+    const char *recipe;                 /* the resolved recipe, as YAML */
 } rp_state_info;
 
-/* Write the state, then remove all but the newest keep_last_n (at least 1) and any of a later step: they belong to a past
- * that was given up. errors RP_ERR_IO; the states there were are then still there · RP_ERR_META */
+/* Write a state, then remove old ones as rp__state_prune does with keep_last_n (at least 1). States of later steps are removed too: they
+ * belong to a run that was abandoned.
+ * errors  RP_ERR_IO; existing states are then kept · RP_ERR_META a tensor has no data · RP_ERR_FORMAT a string is not UTF-8 · RP_ERR_MEMORY ·
+ *         RP_ERR_BACKEND communication */
 rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_info *info, const rp_state_tensor *tensors,
                          int n, int keep_last_n);
-/* The removing alone, with newest_step as the newest; what a killed process left half written or half removed goes, too. Of several
- * ranks the first calls it. */
+/* Remove all states but the newest keep_last_n up to newest_step, and all later ones. Also removes leftovers of a process that was killed while
+ * it wrote or removed a state. Only the first rank calls this. errors RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__state_prune(rp_ctx *ctx, const char *output_dir, int64_t newest_step, int keep_last_n);
 
 typedef struct rp_state rp_state;
 
-/* Open one state and check every byte of it, each file by one rank.
- * errors  RP_ERR_CONFIG not there · RP_ERR_FORMAT partial or damaged, with what is wrong · RP_ERR_IO */
+/* Open one state and check all its bytes; each file is read by one rank.
+ * errors  RP_ERR_CONFIG no such state · RP_ERR_FORMAT incomplete or damaged; the message says how · RP_ERR_IO · RP_ERR_MEMORY · RP_ERR_BACKEND */
 rp_status rp__state_open(rp_ctx *ctx, const char *path, rp_state **out);
-/* The newest whole state of a run, NULL where there is none at all. *note is NULL, or why a newer one was passed over;
- * yours to rp__release. errors as open, of the newest, where there are states and none is whole */
+/* Open the newest intact state of a run. *out stays NULL if the run has no states. *note is NULL, or the reason why a newer state was skipped; the
+ * caller must rp__release it. errors as rp__state_open for the newest state, if no state is intact */
 rp_status rp__state_open_latest(rp_ctx *ctx, const char *output_dir, rp_state **out, char **note);
 void rp__state_close(rp_state *state);
 
@@ -58,8 +61,8 @@ void rp__state_close(rp_state *state);
 const rp_state_info *rp__state_info(const rp_state *state);
 const char *rp__state_path(const rp_state *state);
 
-/* Read the tensors' bytes, zeros beyond slices. The state must hold just these names with these shapes and dtypes, which is checked
- * before the first byte is written. errors RP_ERR_CONFIG it does not · RP_ERR_IO */
+/* Read the bytes of the tensors; room beyond a slice is set to zero. The state must hold exactly these names with these shapes and dtypes. This
+ * is checked before anything is written. errors RP_ERR_CONFIG the tensors differ · RP_ERR_FORMAT a file is damaged · RP_ERR_IO · RP_ERR_BACKEND */
 rp_status rp__state_load(rp_state *state, const rp_state_tensor *tensors, int n);
 
 #endif

@@ -1,14 +1,14 @@
-/* tape/backward.c -- from the loss back to the leaves: call by call, what each reads being made just before it is read.
+/* tape/backward.c -- runs the backward from the loss to the leaves, call by call, and makes the reads of each call just before it.
  *
- * A region is replayed when the first value it makes is read. A record that is kept (retain) is left as the forward left it: what was
- * fetched or made again is gone, unless the next backward is to use it (keep_replays). Inside a region that is still open, the calls so
- * far are planned for the time of the backward.
+ * A region is replayed when the first value it makes is read. A record that is kept (retain) is returned to its state after the forward:
+ * values that were fetched or recomputed are dropped, unless the next backward uses them (keep_replays). Inside a region that is still
+ * open, the calls so far are planned for the duration of the backward.
  */
 #include "tape/internal.h"
 
-/* ---- what is needed ---- */
+/* ---- values to read ---- */
 
-/* Making the one ready must not have the other dropped. */
+/* Pins keep making one value from dropping another. */
 static void pin_needs(rp_tape *tape, int at, int pins)
 {
     const rp_fate_call *c = &tape->fates.call[at];
@@ -51,8 +51,8 @@ static void release_call(rp_tape *tape, int at)
     tape->passed = at;
 }
 
-/* A leaf whose first reader has been passed gets no more contributions, and no backward or replay to come reads it: a replay runs
- * no call behind the one that asked for it. */
+/* If backward has passed all readers of a leaf, the leaf gets no more contributions. No later backward or replay reads it, because a replay
+ * runs no call recorded after the one that asked for it. */
 static rp_status leaves_done(rp_tape *tape, const tape_call *c)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
@@ -101,7 +101,7 @@ static bool is_listed(const rp_backward_options *o, const rp_tensor *leaf)
     return !o->only;
 }
 
-/* What of it can get a gradient. */
+/* Which of its outputs can get a gradient in this backward? */
 static void mark_wanted(rp_tape *tape, const tape_call *c)
 {
     const int *out = rp__call_makes(tape, c);
@@ -145,7 +145,7 @@ static rp_status seed(rp_tape *tape, rp_tensor *loss)
     return RP_OK;
 }
 
-/* Its gradient is backward's, of the call that made it. */
+/* The memory of the loss's gradient is attributed to the backward of the call that made the loss. */
 static rp_status begin_at_loss(rp_tape *tape, rp_tensor *loss)
 {
     RP_CHECK(tape->ctx, rp__tensor_on_tape(tape, loss) && !loss->base && rp_meta_elems(&loss->m) == 1 && !rp__is_leaf(tape, &tape->value[loss->value]),
@@ -166,7 +166,7 @@ static rp_status backward_run(rp_tape *tape, rp_tensor *loss)
     return status;
 }
 
-/* Open regions end here for as long as the backward takes. */
+/* For the duration of the backward, open regions end at the last recorded call. */
 static rp_status run_in_region(rp_tape *tape, rp_tensor *loss, const rp_backward_options *o)
 {
     rp_fates *w = &tape->fates;
@@ -200,7 +200,7 @@ rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_opti
     rp_status status = rp__regions_planned_end(tape);
     if (status == RP_OK && tape->planner.recorded) status = tape->planner.recorded(tape->planner.self);
     if (status != RP_OK) {
-        rp__tape_reset(ctx);                    /* its regions are the plan's: nobody has one open */
+        rp__tape_reset(ctx);                    /* its regions are the plan's: no caller has one open */
         return status;
     }
     status = run_all(tape, loss, &o);

@@ -25,7 +25,8 @@ rp_scope *rp__tape_scope(rp_tape *tape)
     return scope ? scope : &tape->root;
 }
 
-/* Outside modules a region's name says more than nothing, unless a plan has made it. Streams know only modules: a region changes no mask. */
+/* Outside modules a region's name is better than an empty path, unless a plan made the region. Streams are keyed by modules only, so a
+ * region changes no dropout mask. */
 const char *rp__tape_path(rp_tape *tape)
 {
     const char *path = rp__tape_scope(tape)->path;
@@ -47,8 +48,8 @@ static rp_status ask(rp_tape *tape, const rp_op_meta *m, const rp_scope *here, r
 static rp_status check_offload(const rp_tape *tape, const rp_op_meta *m, const rp_scope *here, rp_verdict *v)
 {
     if (v->fate != RP_OFFLOAD || rp__tape_ctx(tape->ctx)->offload) return RP_OK;
-    RP_CHECK(tape->ctx, !v->must, RP_ERR_STATE, "%s: slot of %s of '%s' is to be offloaded, but no place for that is set", v->by ? v->by : "a policy",
-             m->op->name, here->path);
+    RP_CHECK(tape->ctx, !v->must, RP_ERR_STATE, "%s: slot of %s of '%s' must be offloaded, but no folder or device for offloading is set",
+             v->by ? v->by : "a policy", m->op->name, here->path);
     v->fate = RP_KEEP;
     return RP_OK;
 }

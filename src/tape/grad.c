@@ -1,14 +1,14 @@
-/* tape/grad.c -- where gradients are put together.
+/* tape/grad.c -- sums gradients.
  *
- * A gradient exists from the first call that contributes to it until the call that made its value has run backward. The first
- * contribution assigns, later ones add, in the reverse order of the tape, so the order of every sum is the tape's alone.
+ * A gradient exists from the first call that contributes to it until the call that made its value has run its backward. The first
+ * contribution is assigned and later ones are added, in the reverse order of the tape. So only the tape fixes the order of every sum.
  *
- *   add (RP_OP_GRAD_PASS)  passes its output's gradient on as the gradient of its inputs: one tensor with several owners. An
+ *   add (RP_OP_GRAD_PASS)  passes the gradient of its output on as the gradient of its inputs: one tensor with several owners. An
  *                          addition to a gradient that has another owner goes to a copy.
- *   carried                a weight that ranks have put together has a gradient of the whole in every pass, and one sum over ranks is enough for
- *                          all of them: a pass that carries hands its gradient to the slice's tensor, and the next begins with it
- *   views                  a gradient into a view goes into that view of the value's whole gradient, which starts as zeros unless the
- *                          views of one call cover it, as q, k and v cover the value they are slices of
+ *   carried                a weight gathered from ranks gets a gradient of the whole weight in every pass, and one sum over ranks is
+ *                          enough for all passes. A pass that carries stores its gradient in the slice's tensor; the next starts with it.
+ *   views                  a gradient of a view is written into that view of the value's whole gradient. The whole starts as zeros, unless
+ *                          the views of one call cover it, as q, k and v cover the value they are slices of.
  */
 #include "base/watch.h"
 #include "tape/internal.h"
@@ -18,10 +18,10 @@
 
 rp_tensor **rp__grad_place(const rp_tape *tape, tape_value *v) { return rp__is_leaf(tape, v) ? &v->held->grad : &v->grad; }
 
-/* Of what is no leaf. */
+/* The value must not be a leaf. */
 static const tape_call *call_of(const rp_tape *tape, const tape_value *v) { return tape->call[rp__fate(tape, rp__number(tape, v))->call]; }
 
-/* Is it a parameter that ranks have put together? Its gradient is one of a parameter, until they have summed it. */
+/* Is it a weight gathered from ranks? Its gradient is treated like a parameter's until it is summed over ranks. */
 static bool is_gathered(const rp_tape *tape, const tape_value *v)
 {
     return !rp__is_leaf(tape, v) && (call_of(tape, v)->meta.op->flags & RP_OP_COLLECTIVE);
@@ -44,15 +44,15 @@ static rp_status grad_new(rp_tape *tape, tape_value *v, rp_tensor **out)
     bool leaf         = rp__is_leaf(tape, v);
     const char *named = leaf && v->held->name ? v->held->name : NULL;
     rp_mem_class c    = leaf ? RP_MEM_GRAD : is_gathered(tape, v) ? RP_MEM_COMM : RP_MEM_TEMP;
-    char what[256]    = "a gradient";
+    char label[256]   = "a gradient";
 
-    if (named) snprintf(what, sizeof what, "the gradient of %.230s", named);
-    RP_TRY(rp__tensor_new_named(tape->ctx, &m, c, what, out));
+    if (named) snprintf(label, sizeof label, "the gradient of %.230s", named);
+    RP_TRY(rp__tensor_new_named(tape->ctx, &m, c, label, out));
     rp__tensor_movable(*out, true);
     return RP_OK;
 }
 
-/* What a collective's sum goes to. */
+/* The leaf that receives the sum of a collective over ranks; NULL if the call does not sum. */
 static rp_tensor *summed_into(const rp_tape *tape, const tape_call *c)
 {
     return (c->meta.op->flags & RP_OP_SUMS) ? tape->value[c->in[0].value].held : NULL;
@@ -91,7 +91,7 @@ rp_status rp__grad_own(rp_tape *tape, tape_value *v, bool *fresh)
     return RP_OK;
 }
 
-/* A gradient to write `elems` different elements of; *adds: to what is there. */
+/* Prepare the gradient for a write of `elems` different elements. *adds: the write must add to the contents. */
 static rp_status ready_grad(rp_tape *tape, tape_value *v, int64_t elems, bool *adds)
 {
     bool fresh;
@@ -102,7 +102,7 @@ static rp_status ready_grad(rp_tape *tape, tape_value *v, int64_t elems, bool *a
     return RP_OK;
 }
 
-/* The part of the whole gradient that belongs to this input. */
+/* Returns a view of the part of the whole gradient that belongs to this input. */
 static rp_status grad_part(rp_tape *tape, const tape_input *in, rp_tensor **out)
 {
     tape_value *v = &tape->value[in->value];
@@ -130,7 +130,7 @@ static void put_together(rp_tape *tape, rp_tensor *to, const rp_tensor *g, bool 
                                         .bytes = rp_meta_bytes(&g->m) + (1 + adds) * rp_meta_bytes(&to->m) });
 }
 
-/* grad += g, or grad is g from now on. */
+/* Add g to the gradient of the input, or make g the gradient if there is none yet. */
 static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
 {
     tape_value *v = &tape->value[in->value];
@@ -190,7 +190,7 @@ static void close_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
     for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(run->grad_in[i]);
 }
 
-/* Has every index an element of its own? */
+/* Does every index have its own element? */
 static bool one_place_each(const rp_meta *m, const int64_t *stride)
 {
     for (int i = 0; i < m->ndim; i++) {
@@ -202,7 +202,7 @@ static bool one_place_each(const rp_meta *m, const int64_t *stride)
     return true;
 }
 
-/* Are they two stretches of dimension d of one tensor, one behind the other? */
+/* Are they two separate stretches of dimension d of one tensor, `low` before `high`? */
 static bool in_a_row(const tape_input *low, const tape_input *high, int d)
 {
     int64_t step = low->stride[d], apart = high->start - low->start;
@@ -215,7 +215,7 @@ static bool in_a_row(const tape_input *low, const tape_input *high, int d)
     return one_place_each(&both, low->stride);
 }
 
-/* Slices of one dimension that have nothing in common. What is disjoint in other ways need not be known as such. */
+/* Recognises only slices of one dimension without common elements. Other disjoint views are reported as overlapping, which is safe. */
 static bool disjoint(const tape_input *a, const tape_input *b)
 {
     const tape_input *low = a->start <= b->start ? a : b, *high = low == a ? b : a;
@@ -225,7 +225,7 @@ static bool disjoint(const tape_input *a, const tape_input *b)
     return false;
 }
 
-/* Inputs of one call that show the same elements: the op may write both gradients in one pass. */
+/* Does an earlier input of the call show some of the same elements? The op may write both gradients in one pass. */
 static bool repeats(const tape_call *c, int i)
 {
     for (int j = 0; j < i; j++)
@@ -238,7 +238,7 @@ static bool too_wide(const rp_tape *tape, const tape_call *c, int i)
     return grad_meta(tape, &tape->value[c->in[i].value]).dtype != c->in[i].m.dtype && !(c->meta.op->wide_grad_in & RP_IN(i));
 }
 
-/* Where the op cannot write the value's gradient itself it gets a tensor of its own, which is added afterwards. */
+/* If the op cannot write the value's own gradient, it writes a separate tensor, which is added afterwards. */
 static bool apart(const rp_tape *tape, const tape_call *c, int i) { return repeats(c, i) || too_wide(tape, c, i); }
 
 static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor **out)
@@ -251,13 +251,13 @@ static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor 
     return RP_OK;
 }
 
-/* The op writes into the value's own gradient. */
+/* Does the op write into the value's own gradient? */
 static bool direct(const rp_tape *tape, const tape_call *c, int i)
 {
     return rp__input_wants(tape, c, i) && !passes(c, i) && !apart(tape, c, i);
 }
 
-/* Inputs that are parts of one value share its gradient, made ready once for all that they write. */
+/* Inputs that are parts of one value share its gradient. It is prepared once for all of them. */
 static rp_status open_direct(rp_tape *tape, const tape_call *c, int i, rp_op_call *run)
 {
     const tape_input *in = &c->in[i];
@@ -285,7 +285,7 @@ static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
 
 static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
 {
-    for (int i = 0; i < c->meta.n_in; i++) {      /* let go first, so that the others add to this tensor, not to a copy */
+    for (int i = 0; i < c->meta.n_in; i++) {      /* release these first, so that the others add to this tensor and not to a copy */
         if (!direct(tape, c, i)) continue;
         rp__tensor_wrote(run->grad_in[i], c->meta.op->name);
         rp_tensor_unref(run->grad_in[i]);

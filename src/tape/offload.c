@@ -1,4 +1,4 @@
-/* tape/offload.c -- the places of tape/offload.h, a table entry each: a disk queue of files, another device's memory. */
+/* tape/offload.c -- the two places of tape/offload.h, one function table each: a disk queue of files, and another device's memory. */
 #include "tape/offload.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { NO_BLOCK = -1 };
 static const int64_t usual_buffer_bytes = INT64_C(16) << 20;
 
-typedef struct {                /* of a device's memory; next: in the list of spare ones */
+typedef struct {                /* a block of a device's memory; next: link in the list of spare blocks */
     bool live;
     int64_t offset, bytes, next;
 } block;
@@ -27,9 +27,9 @@ struct rp_offload {
     rp_ctx *ctx;
     const place *place;
     int64_t n_tickets, put_bytes;
-    rp_disk_queue *queue;            /* files */
+    rp_disk_queue *queue;            /* for files */
     int64_t buffer_bytes;
-    int device;                 /* memory */
+    int device;                 /* for memory */
     block *block;
     int64_t n_blocks, room, spare;
 };
@@ -118,7 +118,7 @@ static void memory_close(rp_offload *a)
 
 static const place memory = { memory_put, memory_fetch, memory_wait, memory_drop, memory_close };
 
-/* ---- either ---- */
+/* ---- both places ---- */
 
 static rp_status open_place(rp_offload *a, const rp_offload_options *o)
 {

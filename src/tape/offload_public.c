@@ -1,4 +1,4 @@
-/* tape/offload_public.c -- rp_set_offload: the context's place for offloaded slots, opened, changed and closed. */
+/* tape/offload_public.c -- rp_set_offload: opens, changes and closes the context's place for offloaded slots. */
 #include "base/sized.h"
 #include "tape/offload.h"
 #include "tape/tape.h"
@@ -12,7 +12,7 @@ rp_status rp_set_offload_sized(size_t size, rp_ctx *ctx, const rp_offload_option
     rp_offload *opened = NULL, **place = &rp__tape_ctx(ctx)->offload;
     int64_t there   = *place ? rp__offload_tickets(*place) : 0;
 
-    RP_CHECK(ctx, !there, RP_ERR_STATE, "offloading cannot change while slots of a pass are away: %" PRId64, there);
+    RP_CHECK(ctx, !there, RP_ERR_STATE, "offloading cannot change while slots of a pass are offloaded: %" PRId64, there);
     if (options) RP_TRY(rp__offload_open(ctx, options, &opened));
     rp__offload_close(*place);
     *place = opened;

@@ -1,20 +1,21 @@
-/* tape/pressure.c -- what is dropped when a take would go past the memory limit.
+/* tape/pressure.c -- chooses the values to drop when an allocation would exceed the memory limit.
  *
  *   addresses   | params | hole | saved 1 | grad | saved 2 | user's | saved 3 | hole .... | limit
  *                        └────────── a stretch ───────────┘
  *
- * A take needs its bytes in one piece, so what is compared are stretches of addresses, in which everything is a hole, or goes:
+ * An allocation needs its bytes in one piece. So the candidates are stretches of addresses in which every block is a hole or can be
+ * removed:
  *
- *   dropped   what the tape alone holds, where calls that may run again make the same of what is still there
- *   moved     down, so that several holes become one: what a must keeps, what is about to be read, gradients, and what is dear to make again
+ *   dropped   a value that only the tape holds, if calls that may be rerun can make it from values still available
+ *   moved     down, so that several holes become one: must-keep values, values about to be read, gradients, values expensive to recompute
  *
- * Both have a cost in FLOPs: of the calls that make it again, with all that is gone above it, or of moving its bytes. A loss is a cost by
- * the square root of the time, in ops, for which nobody has touched it. That stretch goes which loses least by the byte it gives back.
- * Nothing is measured: the record and addresses decide, so that a rehearsal decides the same.
+ * Both have a cost in FLOPs. Dropping costs the calls that recompute the value, including those of its missing inputs. Moving costs its
+ * bytes. A loss is a cost divided by the square root of the idle time: the number of ops since the value was last touched. The stretch
+ * with the smallest loss per byte freed is chosen. Nothing is measured: the record and addresses decide, so a rehearsal decides the same.
  *
- * After Kirisame et al. 2021, "Dynamic tensor rematerialization", which divides by the time itself: what a forward has not touched for long
- * is what its backward comes to last, but what it will still make is not known yet, and the root recomputes a tenth less (chains, models).
- * That stretches are what counts is Zhang et al. 2023, "Coop: memory is not a commodity".
+ * Source: Kirisame et al. 2021, "Dynamic tensor rematerialization", which divides by the idle time itself. A forward's oldest values are
+ * read last by its backward, but values still to be made are not known yet. The square root recomputes a tenth less (chains, models).
+ * Comparing stretches follows Zhang et al. 2023, "Coop: memory is not a commodity".
  */
 #include "tape/internal.h"
 
@@ -25,26 +26,26 @@ typedef struct {
     int64_t offset, bytes;
     rp_storage *storage;            /* NULL: a hole */
     int value;                      /* that can be dropped; NONE: it can only be moved */
-    double idle, cost;              /* ops since it was touched · of dropping it */
+    double idle, cost;              /* ops since it was last touched · cost of dropping it */
 } block;
 
-typedef struct {                    /* all that is known of the addresses, in order */
+typedef struct {                    /* all known addresses, in order */
     block *block;
     int n;
-    double idle;                    /* of what can be dropped, in the mean */
-    double dearest;                 /* loss by the byte */
-    int64_t droppable;              /* bytes */
+    double idle;                    /* mean over droppable bytes */
+    double dearest;                 /* largest loss per byte */
+    int64_t droppable;              /* bytes that can be dropped */
 } layout;
 
 typedef struct {
-    int first, n;                   /* of blocks; n 0: there is no such stretch */
-    double bound;                   /* what loses more by the byte is moved; below 0 all is */
-    double cost, loss;              /* loss: by the byte */
+    int first, n;                   /* of blocks; n 0: no stretch */
+    double bound;                   /* blocks with a larger loss per byte are moved; if negative, all are moved */
+    double cost, loss;              /* loss: per byte */
 } stretch;
 
-/* ---- what can go ---- */
+/* ---- values that can be dropped ---- */
 
-/* Nobody else has it: only the call that runs may have it open. */
+/* Does only the tape hold it? The running call may have it open. */
 static bool is_ours(const tape_value *v)
 {
     const rp_tensor *t = v->held;
@@ -52,7 +53,7 @@ static bool is_ours(const tape_value *v)
     return t && t->storage->bytes > 0 && t->refs - 1 + t->storage->refs - 1 == v->opened;
 }
 
-/* Backward has passed its call, and with it all who read it. A region that has not run again yet still counts it among what it reads. */
+/* Has backward passed the value's call, and so all its readers? A region that is not replayed yet may still count it as a read. */
 static bool is_over(const rp_tape *tape, const rp_fate_value *f)
 {
     return tape->passed != NONE && !tape->fates.retain && f->call >= tape->passed;
@@ -142,7 +143,7 @@ static void lay_out(rp_tape *tape, layout *l)
 static bool is_dropped(const block *b, double bound) { return b->value != NONE && loss_of(b) <= bound; }
 static bool is_moved(const block *b, double bound) { return b->storage && !is_dropped(b, bound); }
 
-/* The shortest one from block `first` on that gives a hole of `bytes`. */
+/* Returns the shortest stretch from block `first` on that gives a hole of `bytes`; n 0: none. */
 static stretch stretch_from(const layout *l, int first, double bound, int64_t bytes)
 {
     int64_t hole = 0, dropped = 0, end = l->block[first].offset;
@@ -176,7 +177,7 @@ static stretch best_under(const layout *l, double bound, int64_t bytes)
     return best;
 }
 
-/* Where holes are enough when they are put together, that is compared by the whole cost: it gives nothing back for later. */
+/* If merging holes is enough, it is compared by its whole cost, because it frees nothing for later. */
 static stretch best_stretch(const layout *l, int64_t bytes)
 {
     stretch best = best_under(l, l->dearest, bytes), moves = best_under(l, -1, bytes);

@@ -1,4 +1,4 @@
-/* tape/public.c -- calls, gradients and modes as programs over the library use them: reprise.h says what each promises. */
+/* tape/public.c -- the public functions for calls, gradients and modes; reprise.h documents them. */
 #include "base/sized.h"
 #include "tape/internal.h"
 
@@ -13,7 +13,7 @@ rp_status rp_apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *con
     return rp__apply(ctx, found, attr, in, n_in, out);
 }
 
-/* What has read it was recorded as if this were so. */
+/* The setting cannot change once a recorded call has read the tensor, because the record depends on it. */
 rp_status rp_tensor_require_grad(rp_tensor *t, bool wanted)
 {
     RP_GIVEN(NULL, t);
@@ -22,7 +22,7 @@ rp_status rp_tensor_require_grad(rp_tensor *t, bool wanted)
 
     if (whole->requires_grad == wanted) return RP_OK;
     RP_CHECK(whole->ctx, !tape || !rp__tensor_on_tape(tape, whole), RP_ERR_STATE,
-             "rp_tensor_require_grad: %s is in use by what was recorded; call it before the first use, or after rp_backward or rp_forget",
+             "rp_tensor_require_grad: %s is used by recorded calls; call it before the first use, or after rp_backward or rp_forget",
              whole->name ? whole->name : rp_meta_str(&whole->m));
     whole->requires_grad = wanted;
     return RP_OK;
@@ -42,7 +42,7 @@ rp_status rp_backward_with_sized(size_t size, rp_ctx *ctx, rp_tensor *loss, cons
         if (options->only[i]) RP_SAME_CTX(ctx, options->only[i]->ctx, "tensor in `only`");
     for (int i = 0; options && i < options->n_only; i++)
         RP_CHECK(ctx, options->only && options->only[i] && rp__tensor_whole(options->only[i])->requires_grad, RP_ERR_ARG,
-                 "backward: tensor %d of `only` is no leaf whose gradient is wanted", i);
+                 "backward: tensor %d of `only` is not a leaf that requires a gradient", i);
     return rp__backward_with(ctx, loss, options);
 }
 

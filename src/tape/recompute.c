@@ -1,23 +1,23 @@
-/* tape/recompute.c -- calls that run again alone, outside any plan of a region, to make again what was dropped for want of memory.
+/* tape/recompute.c -- reruns single calls, outside the plan of any region, to recompute values that were dropped under memory pressure.
  *
- *   claim    what the call reads is used once more, until backward has passed the call. What of that does not stay by itself is made by a
- *            call that is claimed in turn: upwards from a claimed call there are what stays, leaves, and claimed calls
- *   make     the claimed calls above a value that is gone, back to what is there, run once, in the order of the forward
+ *   claim    the inputs of a claimed call count one more use, until backward has passed the call. An input that does not stay by itself is
+ *            made by a call that is claimed in turn. So everything above a claimed call is a value that stays, a leaf or a claimed call.
+ *   make     the claimed calls above a missing value, back to available values, run once, in the order of the forward
  *
- *      x ──▶ a ──▶ b ──▶ c ──▶ v        x stays; a, b, c, v are gone: a, b, c and v's call run. What of a, b, c somebody else still
- *                                       needs is held from then on, the rest goes at its last read
+ *      x ──▶ a ──▶ b ──▶ c ──▶ v        x stays; a, b, c, v are gone. The calls of a, b, c and v run. If a, b or c has other readers, it
+ *                                       is held from then on; otherwise it is dropped at its last read.
  *
- * A claim outlives the making: what was made again may be dropped again. Fates and regions know nothing of it: a value that was promised
- * stays promised, and is made by its call where it is not there.
+ * A claim remains after the value is made, because the value may be dropped again. Fates and regions do not know about claims: a promised
+ * value stays promised, and its call makes it if it is missing.
  */
 #include "tape/internal.h"
 
-/* ---- upwards ---- */
+/* ---- walks towards the inputs ---- */
 
-typedef struct {                    /* calls reached from one, the last first */
+typedef struct {                    /* visits calls reachable from one through inputs, the latest first */
     rp_tape *tape;
     uint64_t number;
-    int at, open;                   /* calls above `at` have been visited; marked and not visited yet */
+    int at, open;                   /* calls above `at` have been visited · calls marked but not visited yet */
 } walk;
 
 static void walk_to(walk *w, int at)
@@ -45,9 +45,9 @@ static tape_call *walk_next(walk *w, int *at)
     return w->tape->call[w->at--];
 }
 
-/* ---- what can be made again ---- */
+/* ---- values that can be recomputed ---- */
 
-/* As the first pass read it. What may be changed by somebody else is not counted on. */
+/* Would the call read input i as the first pass did? Values that others may change count as no. */
 static bool reads_the_same(const rp_tape *tape, const tape_call *c, int i)
 {
     const tape_value *v    = &tape->value[c->in[i].value];
@@ -124,7 +124,7 @@ void rp__recompute_passed(rp_tape *tape, const tape_call *c)
 
 /* ---- the run ---- */
 
-/* The calls that are to run, and what they read is counted. Returns the first of them. */
+/* Mark the calls to run and count their reads. Returns the first of them. */
 static int choose_run(rp_tape *tape, int last)
 {
     walk w    = walk_from(tape, last);
@@ -155,7 +155,7 @@ static void take_result(rp_tape *tape, int value, rp_tensor *t)
     f->recomputed = true;
 }
 
-/* What the run made goes at the last read of the run where all that is to come are claims of calls that have run in it. */
+/* A value made by the run is dropped at its last read if all remaining uses are claims of calls that have run. */
 static void read_done(rp_tape *tape, int value)
 {
     rp_fate_value *f = rp__fate(tape, value);
@@ -175,7 +175,7 @@ static rp_status run_call(rp_tape *tape, int at)
     const int *value   = rp__call_makes(tape, c);
     int n              = c->meta.n_out + c->meta.n_slot;
 
-    for (int i = 0; i < c->meta.n_in; i++) RP_TRY(rp__fates_make(&tape->fates, c->in[i].value));      /* those that are offloaded */
+    for (int i = 0; i < c->meta.n_in; i++) RP_TRY(rp__fates_make(&tape->fates, c->in[i].value));      /* fetch the offloaded ones */
     RP_TRY(rp__call_replay(tape, at, made));
     for (int i = 0; i < n; i++) take_result(tape, value[i], made[i]);
     for (int i = 0; i < c->meta.n_in; i++) read_done(tape, c->in[i].value);
@@ -183,7 +183,7 @@ static rp_status run_call(rp_tape *tape, int at)
     return RP_OK;
 }
 
-/* After an error, reads that did not come. */
+/* After an error, cancel the reads that were counted but did not happen. */
 static void end_run(rp_tape *tape, int first, int last)
 {
     for (int at = first; at <= last; at++) {

@@ -1,7 +1,7 @@
-/* tape/record.c -- what happens when an op is called: it is prepared, its fates are asked for, it runs, it is entered.
+/* tape/record.c -- handles a call of an op: prepares it, asks for its fates, runs it, records it.
  *
- * All memory for the entry is there before the op runs, so that only the writing of an offloaded slot can fail afterwards; then the call
- * is taken back.
+ * All memory for the record is allocated before the op runs. Afterwards only writing an offloaded slot can fail; the call is then removed
+ * from the record.
  */
 #include "base/list.h"
 #include "tape/internal.h"
@@ -19,8 +19,8 @@ static tape_value *value_new(rp_tape *tape, rp_tensor *t)
     return v;
 }
 
-/* A leaf that collects a gradient stays until the tape is reset; a constant is held for those who read it later. A frozen parameter costs
- * nothing to hold, and where memory may get short its readers can then run again. */
+/* A leaf that collects a gradient is held until the tape is reset; a constant is held for its later readers. Holding a frozen parameter
+ * costs nothing, and lets its readers be rerun under a memory limit. */
 static int leaf_value(rp_tape *tape, rp_tensor *t)
 {
     tape_value *v = value_new(tape, t);
@@ -42,7 +42,7 @@ static bool wants_grad(const rp_tape *tape, rp_tensor *t)
     return rp__tensor_on_tape(tape, w) ? tape->value[w->value].wants_grad : w->requires_grad;
 }
 
-/* A constant that was written since the tape saw it is another constant: a buffer may be used again once nobody needs what it held. */
+/* A constant that was written since the tape saw it counts as a new constant. So a buffer may be reused once its old contents are unused. */
 static bool same_value(const rp_tape *tape, const rp_tensor *w)
 {
     if (!rp__tensor_on_tape(tape, w)) return false;
@@ -60,10 +60,10 @@ static tape_input input_of(rp_tape *tape, rp_tensor *t)
     return in;
 }
 
-/* What a forward changes in train mode, it does not read, and what it held before is nobody's. */
+/* In train mode a forward does not read the inputs it overwrites, so their earlier contents do not matter. */
 static bool is_written(const tape_call *c, int i) { return c->meta.train && (c->meta.op->writes_in >> i & 1); }
 
-enum { VIEW_REFS = 2 };             /* a view has a share of the tensor and one of the storage */
+enum { VIEW_REFS = 2 };             /* a view takes a reference to the tensor and one to its storage */
 
 rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor **out)
 {
@@ -91,7 +91,7 @@ void rp__input_close(rp_tape *tape, const tape_call *call, int i, rp_tensor *ope
     rp_tensor_unref(opened);
 }
 
-/* What the call needs later is held now, unless a replay makes it. */
+/* Hold a value now if it is needed later, unless a replay makes it. */
 static rp_status hold_for(rp_tape *tape, const tape_call *c, int value, rp_tensor *whole, bool backward_reads)
 {
     if (rp__fates_keeps(&tape->fates, c->at, value, backward_reads)) rp__value_hold(tape, value, whole);
@@ -138,11 +138,11 @@ static rp_op_stream stream_of(rp_tape *tape, const rp_op *op)
 
 /* ---- calls ---- */
 
-/* What a call that is about to be recorded may need, so that recording it cannot run out of memory. */
+/* Everything that recording a call may need, allocated beforehand so that recording cannot run out of memory. */
 typedef struct {
     tape_call *c;
-    bool recorded;                  /* else none of the rest */
-    bool alone;                     /* it gets a region of its own */
+    bool recorded;                  /* if false, the members below are unused */
+    bool alone;                     /* the call gets a region of its own */
     rp_verdict verdict[MOST_MADE];
     tape_print *print[MOST_MADE];
 } pending_call;
@@ -172,7 +172,7 @@ static void read_value(rp_tape *tape, tape_call *c, int i, rp_tensor *t)
     rp__value_touch(tape, v);
 }
 
-/* What it reads, makes and needs. */
+/* Record which values the call reads, makes and needs. */
 static void add_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
     rp_fates *w   = &tape->fates;
@@ -193,7 +193,7 @@ static void add_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_
         if (m->needs & RP_SLOT(i)) rp__fates_add_need(w, slot[i]->value);
 }
 
-/* Enter a call that has run. errors RP_ERR_IO alone */
+/* Record a call that has run. Errors: those of offloading. */
 static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
 {
     rp_fates *w  = &tape->fates;

@@ -1,7 +1,7 @@
-/* tape/region_open.c -- where regions begin and end: those of the program, or those of a plan in their place.
+/* tape/region_open.c -- begins and ends regions: those of the program, or those of a plan in their place.
  *
- * A region is open from its begin to its end, and calls are recorded in the innermost one. When the outermost closes, it is known what its
- * replay has to run (region.c).
+ * A region is open from its begin to its end. Calls are recorded in the innermost open region. When the outermost one closes, the calls
+ * its replay has to run are found (fates/region.c).
  */
 #include "tape/internal.h"
 
@@ -87,7 +87,7 @@ rp_status rp__region_end(rp_ctx *ctx)
         --*rp__tape_n_off(tape);
         return RP_OK;
     }
-    RP_CHECK(ctx, tape->open != NONE && !is_planned(tape), RP_ERR_STATE, "a checkpointed region is ended that was not begun");
+    RP_CHECK(ctx, tape->open != NONE && !is_planned(tape), RP_ERR_STATE, "a checkpointed region ends that did not begin");
     RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
              tape->fates.region[tape->open].path);
     return region_close(tape);

@@ -1,9 +1,9 @@
-/* tape/replay.c -- what the record of fates has a tape do: run a call again, drop a tensor, offload it, fetch it. */
+/* tape/replay.c -- reruns a call, and provides the tape's functions for the record of fates: drop, offload and fetch a tensor. */
 #include "tape/internal.h"
 
 #include <string.h>
 
-/* ---- a call runs again ---- */
+/* ---- rerunning a call ---- */
 
 static rp_status check_prints(rp_tape *tape, const tape_call *c, rp_tensor *const *made)
 {
@@ -60,9 +60,9 @@ static rp_status replay_run(void *self, int at, const rp_fate_take *take)
 
 static rp_status alone(void *self, int value) { return rp__recompute_make(self, value); }
 
-/* ---- a tensor goes, and comes back ---- */
+/* ---- dropping, offloading and fetching ---- */
 
-/* What ranks exchange is of class comm, held or not. */
+/* Tensors that ranks exchange stay in class comm, held or not. */
 static void reclass(rp_tensor *t, rp_mem_class c)
 {
     if (t->storage->mem_class != RP_MEM_COMM) rp__tensor_reclass(t, c);
@@ -86,7 +86,7 @@ void rp__value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how)
     rp__value_touch(tape, v);
 }
 
-/* What somebody else still holds is no longer saved for a backward. */
+/* A tensor that others still hold is no longer saved for a backward, so its class becomes temp. */
 static void replay_drop(void *self, int value)
 {
     rp_tape *tape = self;
@@ -97,7 +97,7 @@ static void replay_drop(void *self, int value)
     rp_tensor_unref(t);
 }
 
-/* What was written since it was made stays, so that its reader finds out. */
+/* A value that was written since it was made is not offloaded, so that its reader detects the write. */
 static rp_status replay_put(void *self, int value, bool *put)
 {
     rp_tape *tape = self;

@@ -1,7 +1,7 @@
-/* tape/rollback.c -- calls that never were, and regions that turn out to be one.
+/* tape/rollback.c -- removes calls from the record, and joins regions.
  *
- * An error inside a region takes back all that was recorded since it began: calls, values, inner regions, and what they made the tape
- * hold. rp_checkpoint_sequential records a region for each function and joins them when it knows their bytes.
+ * An error inside a region removes everything recorded since the region began: calls, values, inner regions, and the values the tape held
+ * for them. rp_checkpoint_sequential records a region for each function and joins regions once their bytes are known.
  */
 #include "tape/internal.h"
 
@@ -31,7 +31,7 @@ static void forget_regions(rp_tape *tape, int first)
     rp__fates_unlist(w, first);
 }
 
-/* Held in case a region that has no lists yet reads it. */
+/* Does a call in a region without lists read the value? It is then held in case the replay reads it. */
 static bool unlisted_reads(const rp_tape *tape, int value)
 {
     const rp_fates *w = &tape->fates;
@@ -70,7 +70,7 @@ void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
 {
     rp_tape *tape = rp__tape_opened(ctx);
 
-    if (!tape || (mark.id && mark.id != tape->id)) return;      /* forgotten since */
+    if (!tape || (mark.id && mark.id != tape->id)) return;      /* the tape was reset since */
     tape->open            = mark.open;
     *rp__tape_n_off(tape) = mark.n_off;
     tape->n_ignored       = mark.n_ignored;
@@ -79,7 +79,7 @@ void rp__tape_rewind(rp_ctx *ctx, rp_tape_mark mark)
 
 /* ---- joining ---- */
 
-/* The tape may be new: what is deferred then is remembered by it from here on. */
+/* Creates the tape if needed, so that the setting is stored. */
 bool rp__regions_defer(rp_ctx *ctx, bool defer)
 {
     rp_tape *tape = rp__tape(ctx);
@@ -103,7 +103,7 @@ int64_t rp__region_bytes(const rp_ctx *ctx, int region)
     return bytes;
 }
 
-/* The calls of `from` become calls of `into`, which ends where `from` begins. */
+/* Move the calls of `from` to `into`, which ends where `from` begins. */
 static void rollback_join(rp_fates *w, int into, int from)
 {
     rp_fate_region *a = &w->region[into], *b = &w->region[from];

@@ -1,4 +1,4 @@
-/* tape/tape.c -- the tape's life, its settings, and what can be asked of it. */
+/* tape/tape.c -- creates and frees the tape, sets its options and answers queries about the record. */
 #include "tape/internal.h"
 
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static void open_part(rp_ctx *ctx)
     if (word && !strcmp(word, "off")) rp__tape_ctx(ctx)->verify = RP_VERIFY_OFF;
 }
 
-/* Values that are away hold tickets of the place they are at. */
+/* Free the tape first: offloaded values hold tickets of the offload place. */
 static void close_part(rp_ctx *ctx)
 {
     if (rp__tape_opened(ctx)) tape_free(rp__tape_opened(ctx));
@@ -178,7 +178,7 @@ rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *
     return before;
 }
 
-/* ---- the record, as it stands ---- */
+/* ---- the current record ---- */
 
 int rp__tape_n_calls(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->fates.n_call : 0; }
 int rp__tape_n_values(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->fates.n_value : 0; }
@@ -227,7 +227,7 @@ static int count_before(const rp_tape *tape, int at)
     return n;
 }
 
-/* Promised by the forward, and dropped since. */
+/* Did the forward promise the value, and has it been dropped since? */
 static bool was_dropped(const rp_tape *tape, const rp_fate_value *f)
 {
     return f->promised && rp__fate_gone(f) && tape->fates.call[f->call].alone;

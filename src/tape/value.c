@@ -1,4 +1,4 @@
-/* tape/value.c -- a value's end, its name, its states in builds for tests, and whether somebody has changed it. */
+/* tape/value.c -- ends a value, names it, checks its state in test builds, and detects writes after it was recorded. */
 #include "tape/internal.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void check_value(const rp_tape *tape, int value)
 
     rp__fates_check(&tape->fates, value);
     RP_BUG_IF(f->here != (v->held != NULL));
-    RP_BUG_IF(f->call == NONE && v->grad);              /* a leaf's gradient is its tensor's */
+    RP_BUG_IF(f->call == NONE && v->grad);              /* the gradient of a leaf is stored in its tensor */
     RP_BUG_IF(v->grad && !v->wants_grad);
     RP_BUG_IF(v->pins < 0 || v->opened < 0 || v->readers_left < 0 || v->unread < 0);
 }

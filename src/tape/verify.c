@@ -1,7 +1,7 @@
-/* tape/verify.c -- what a replay makes against what the first pass made.
+/* tape/verify.c -- compares the values of a replay with those of the first pass.
  *
- * A fingerprint is a hash for each of at most MOST_BLOCKS stretches of a value's bytes. They are bookkeeping, not data: at most
- * 8 KiB a value, so that comparing changes nothing in the ledger. Values of up to MOST_BLOCKS elements are told apart element by element.
+ * A fingerprint has one hash for each of at most MOST_BLOCKS stretches of a value's bytes. It is bookkeeping, not data: at most 8 KiB per
+ * value, so comparing changes nothing in the ledger. In values of up to MOST_BLOCKS elements, each element has its own hash.
  */
 #include "tape/internal.h"
 
@@ -18,7 +18,7 @@ struct tape_print {
     uint64_t block[];
 };
 
-/* A call that is a region of its own goes with the region before it. */
+/* A single-call region takes the turn of the region before it. */
 bool rp__verify_wanted(const rp_tape *tape)
 {
     int turns = tape->last_outermost ? tape->last_outermost : 1, turn = (tape->n_outermost + turns - 1) % turns;
@@ -34,7 +34,7 @@ static tape_print blocks_of(int64_t elems)
     return (tape_print){ .block_elems = block ? block : 1, .n_blocks = block ? (int)((elems + block - 1) / block) : 0 };
 }
 
-/* Of the bytes of elements [from, to) of a dense tensor. Eight at a time: a hash of a byte at a time is slower than most ops. */
+/* Hash the bytes of elements [from, to) of a dense tensor, eight bytes at a time. Hashing single bytes is slower than most ops. */
 static uint64_t hash_elems(const rp_tensor *t, int64_t from, int64_t to)
 {
     int64_t size           = rp_dtype_bytes(t->m.dtype), bytes = (to - from) * size;
@@ -84,7 +84,7 @@ rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
 
 /* ---- the message ---- */
 
-/* "[3, 17]" of element 3 * n + 17. */
+/* Writes "[3, 17]" for element 3 * n + 17 of a matrix with n columns. */
 static void place_of(const rp_meta *m, int64_t element, char *out, size_t room)
 {
     int64_t index[RP_MAX_DIM];
@@ -99,7 +99,7 @@ static void place_of(const rp_meta *m, int64_t element, char *out, size_t room)
     if (used < room) snprintf(out + used, room - used, m->ndim ? "]" : "[]");
 }
 
-/* The record beside the replay: the calls around the one that differs. */
+/* Show the recorded calls around the one that differs, and the state of each in the replay. */
 static void show_calls(const rp_tape *tape, int at)
 {
     for (int i = at - AROUND; i <= at + AROUND; i++) {

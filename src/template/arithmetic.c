@@ -1,4 +1,4 @@
-/* template/arithmetic.c -- + - * / // % ** as Python has them, on whole numbers of 64 bits: what does not fit is an error. */
+/* template/arithmetic.c -- the operators + - * / // % ** with Python's meaning. Whole numbers have 64 bits; an overflow is an error. */
 #include <math.h>
 
 #include "template/internal.h"
@@ -17,7 +17,7 @@ static bool whole(const rp_value *v, int64_t *out)
     return v->kind == RP_V_BOOL || v->kind == RP_V_INT;
 }
 
-/* Towards minus infinity, the rest with the divisor's sign. */
+/* Rounds towards minus infinity; the remainder has the sign of the divisor. */
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
 static bool int_power(int64_t base, int64_t exponent, int64_t *out)
@@ -27,7 +27,7 @@ static bool int_power(int64_t base, int64_t exponent, int64_t *out)
         *out = base == -1 && exponent % 2 == 0 ? 1 : exponent ? base : 1;
         return true;
     }
-    for (; exponent > 0; exponent--)                    /* leaves after 63 steps at most */
+    for (; exponent > 0; exponent--)                    /* overflows after at most 63 steps */
         if (__builtin_mul_overflow(*out, base, out)) return false;
     return true;
 }
@@ -94,29 +94,29 @@ static rp_status add_texts(rp_run *run, rp_text a, rp_text b, rp_value *out)
     return RP_OK;
 }
 
-static rp_status repeat(rp_run *run, const rp_value *what, int64_t times, rp_value *out)
+static rp_status repeat(rp_run *run, const rp_value *value, int64_t times, rp_value *out)
 {
-    int64_t parts = what->kind == RP_V_TEXT ? what->text.bytes : what->list->n, all;
+    int64_t parts = value->kind == RP_V_TEXT ? value->text.bytes : value->list->n, all;
     rp_value list;
 
     if (times < 0 || !parts) times = 0;
-    if (__builtin_mul_overflow(parts, times, &all) || all > RP_TEMPLATE_BYTES) return rp__run_step(run, RP_TEMPLATE_STEPS + 1);     /* an error */
-    RP_TRY(rp__run_step(run, what->kind == RP_V_TEXT ? all / RP_BYTES_MOVED + times / RP_BYTES_SEEN : all));
-    if (what->kind == RP_V_TEXT) {
+    if (__builtin_mul_overflow(parts, times, &all) || all > RP_TEMPLATE_BYTES) return rp__run_step(run, RP_TEMPLATE_STEPS + 1);     /* fails */
+    RP_TRY(rp__run_step(run, value->kind == RP_V_TEXT ? all / RP_BYTES_MOVED + times / RP_BYTES_SEEN : all));
+    if (value->kind == RP_V_TEXT) {
         char *text = rp__run_alloc(run, all + 1);
         if (!text) return RP_ERR_MEMORY;
-        for (int64_t i = 0; i < times; i++) memcpy(text + i * parts, what->text.at, (size_t)parts);
+        for (int64_t i = 0; i < times; i++) memcpy(text + i * parts, value->text.at, (size_t)parts);
         *out = RP_TEXT_VALUE(text, all);
         return RP_OK;
     }
     RP_TRY(rp__list_new(run, &list));
-    list.tuple = what->tuple;
-    for (int64_t i = 0; i < all; i++) RP_TRY(rp__list_add(run, list.list, &what->list->item[i % parts]));
+    list.tuple = value->tuple;
+    for (int64_t i = 0; i < all; i++) RP_TRY(rp__list_add(run, list.list, &value->list->item[i % parts]));
     *out = list;
     return RP_OK;
 }
 
-/* 'a %s' % x, with %s, %d and %% alone. */
+/* Computes 'a %s' % x. Only %s, %d and %% are supported. */
 static rp_status format(rp_run *run, rp_text text, const rp_value *b, rp_value *out)
 {
     rp_bytes made  = { 0 };
@@ -133,7 +133,7 @@ static rp_status format(rp_run *run, rp_text text, const rp_value *b, rp_value *
             if (status == RP_OK) status = rp__run_push(run, &made, part.text.at, part.text.bytes);
             used++;
             i++;
-        } else status = rp__run_fail(run, RP_ERR_UNSUPPORTED, "'%%' formats %%s and %%d alone, one for each value");
+        } else status = rp__run_fail(run, RP_ERR_UNSUPPORTED, "'%%' supports only %%s and %%d, one for each value");
     }
     return rp__bytes_value(run, &made, status, out);
 }

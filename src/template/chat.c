@@ -1,4 +1,4 @@
-/* template/chat.c -- conversations rendered, and answers found in them: see chat.h. */
+/* template/chat.c -- renders conversations and finds the answers in the text: see chat.h. */
 #include "template/chat.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 struct rp_chat {
     rp_ctx *ctx;
     rp_template *template;
-    json_t *variables;                  /* special tokens, and what templates expect to be there */
+    json_t *variables;                  /* special tokens, and names that templates expect to exist */
 };
 
 static rp_status set(rp_chat *c, const char *name, json_t *value)
@@ -51,11 +51,11 @@ void rp__chat_free(rp_chat *c)
     rp__release(c);
 }
 
-/* ---- a conversation, and the beginnings of it ---- */
+/* ---- rendering a conversation or its beginning ---- */
 
 typedef struct { rp_chat *chat; const json_t *messages, *tools; size_t n; } talk;
 
-/* The first n messages; `ask`: and the beginning of an answer. */
+/* Renders the first n messages; `ask`: also the beginning of an answer (add_generation_prompt). */
 static rp_status render(const talk *t, const json_t *messages, size_t n, bool ask, rp_template_text *out)
 {
     rp_chat *c    = t->chat;
@@ -77,7 +77,7 @@ bool rp__chat_is_answer(const json_t *message)
     return role && (!strcmp(role, "assistant") || !strcmp(role, "model"));
 }
 
-/* Where two texts part, at a whole character. */
+/* Length of the common beginning of two texts, cut at a whole character. */
 static int64_t common(const rp_template_text *a, const rp_template_text *b)
 {
     int64_t n = 0, most = a->bytes < b->bytes ? a->bytes : b->bytes;
@@ -87,7 +87,7 @@ static int64_t common(const rp_template_text *a, const rp_template_text *b)
     return n;
 }
 
-/* With another text in its place, the conversation up to this answer shows where its own begins. */
+/* Finds the beginning of answer i by rendering the conversation up to it a second time with another text as its content. */
 static rp_status begin_by_content(const talk *t, size_t i, const rp_template_text *text, int64_t *begin)
 {
     const char *content = json_string_value(json_object_get(json_array_get(t->messages, i), "content"));
@@ -107,7 +107,8 @@ static rp_status begin_by_content(const talk *t, size_t i, const rp_template_tex
     return RP_OK;
 }
 
-/* The answer of message i within `text`, which ends with it. Templates may refuse what comes before it alone, nothing at all foremost. */
+/* Finds where the answer of message i begins within `text`, which ends with that answer. Templates may refuse to render only the messages before the
+ * answer, in particular an empty conversation; then begin_by_content is used. */
 static rp_status find_begin(const talk *t, size_t i, const rp_template_text *text, int64_t *begin)
 {
     rp_template_text before = { 0 };
@@ -131,7 +132,7 @@ static rp_status add_span(rp_ctx *ctx, rp_template_text *text, int64_t from, int
     return RP_OK;
 }
 
-/* *consistent: the text up to each answer is how `whole` begins, and its span was added. */
+/* Adds the span of each answer to `whole`. *consistent: the text up to each answer is a prefix of `whole`; false: some spans are missing. */
 static rp_status find_in_whole(const talk *t, rp_template_text *whole, bool *consistent)
 {
     *consistent = true;
@@ -149,7 +150,7 @@ static rp_status find_in_whole(const talk *t, rp_template_text *whole, bool *con
     return RP_OK;
 }
 
-/* A text that ends with each answer, which alone counts in it. */
+/* Calls fn for each answer with the text that ends with it; only that answer is a span. */
 static rp_status tell_each(const talk *t, rp_chat_fn fn, void *user)
 {
     for (size_t i = 0; i < t->n; i++) {

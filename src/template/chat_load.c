@@ -1,4 +1,4 @@
-/* template/chat_load.c -- where a model keeps its chat template, and the special tokens that templates name. */
+/* template/chat_load.c -- finds a model's chat template and the special tokens that templates use. */
 #include "base/file.h"
 #include "base/json_text.h"
 #include "gguf/gguf.h"
@@ -24,7 +24,7 @@ static rp_status keep_text(finding *f, const char *text, int64_t bytes)
     return RP_OK;
 }
 
-/* The first to name a token is believed. */
+/* Keeps the first value found for a token. */
 static rp_status keep_token(finding *f, const char *name, const char *text, int64_t bytes)
 {
     if (json_object_get(f->tokens, name)) return RP_OK;
@@ -33,7 +33,7 @@ static rp_status keep_token(finding *f, const char *name, const char *text, int6
 
 /* ---- a folder ---- */
 
-/* A text, or a list of {"name", "template"}. */
+/* Keeps a text, or of a list of {"name", "template"} the one named "default". */
 static rp_status keep_template(finding *f, const json_t *value)
 {
     const json_t *named, *chosen = json_is_string(value) ? value : NULL;
@@ -56,7 +56,7 @@ static rp_status keep_from_json(finding *f, const json_t *root)
     return keep_template(f, json_object_get(root, "chat_template"));
 }
 
-/* A file that is not there says nothing. */
+/* A missing file is not an error. */
 static rp_status read_sibling(finding *f, const char *folder, const char *name)
 {
     char *path = rp__path_join(f->ctx, folder, name), *text = NULL;
@@ -130,7 +130,7 @@ static rp_status search_gguf(finding *f, const char *path)
     return status;
 }
 
-/* ---- all ---- */
+/* ---- folders, files and GGUF ---- */
 
 static rp_status search(finding *f, const char *path, const char *file)
 {

@@ -1,14 +1,14 @@
-/* template/eval.c -- expressions. */
+/* template/eval.c -- evaluates expressions. */
 #include "template/internal.h"
 
 typedef rp_status (*eval_fn)(rp_run *run, const rp_node *n, rp_value *out);
 
-/* What is not there is named when it is used. */
+/* Reports the use of an undefined value by its name. */
 static rp_status not_defined(rp_run *run, const rp_value *v, const char *use)
 {
     int n = (int)(v->text.bytes < 60 ? v->text.bytes : 60);
 
-    return rp__run_fail(run, RP_ERR_FORMAT, "'%.*s' is not defined, and %s", n, v->text.bytes ? v->text.at : "", use);
+    return rp__run_fail(run, RP_ERR_FORMAT, "'%.*s' is not defined, but %s", n, v->text.bytes ? v->text.at : "", use);
 }
 
 /* ---- names and literals ---- */
@@ -71,13 +71,13 @@ static const rp_named_call *methods_of(const rp_value *v)
            : v->kind == RP_V_LIST ? rp__template_list_methods : NULL;
 }
 
-/* x.name: a method before an entry, as getattr comes before getitem in Jinja. */
+/* x.name: methods take precedence over entries, as in Jinja, where getattr precedes getitem. */
 rp_status rp__run_attribute(rp_run *run, const rp_value *of, rp_text name, rp_value *out)
 {
     const rp_named_call *methods = methods_of(of);
     bool found                   = false;
 
-    if (of->kind == RP_V_UNDEFINED) return not_defined(run, of, "a part of it is asked for");
+    if (of->kind == RP_V_UNDEFINED) return not_defined(run, of, "a part of it is read");
     if (methods) RP_TRY(bound(run, methods, of, name, out, &found));
     if (found) return RP_OK;
     const rp_value *entry = NULL;
@@ -108,14 +108,14 @@ static rp_status character(rp_run *run, rp_text text, int64_t i, rp_value *out)
     return RP_OK;
 }
 
-/* x[key]: an entry before a method. What is not there is undefined. */
+/* x[key]: entries take precedence over methods. A missing entry is undefined. */
 rp_status rp__run_item(rp_run *run, const rp_value *of, const rp_value *key, rp_value *out)
 {
     const rp_value *entry = NULL;
     rp_text name          = key->kind == RP_V_TEXT ? key->text : (rp_text){ "an item", 7 };
     bool whole            = key->kind == RP_V_INT || key->kind == RP_V_BOOL;
 
-    if (of->kind == RP_V_UNDEFINED) return not_defined(run, of, "a part of it is asked for");
+    if (of->kind == RP_V_UNDEFINED) return not_defined(run, of, "a part of it is read");
     *out = (rp_value){ .kind = RP_V_UNDEFINED, .text = name };
     if (of->kind == RP_V_MAP) RP_TRY(rp__map_get(run, of->map, key, &entry));
     if (entry) {
@@ -141,7 +141,7 @@ static rp_status eval_item(rp_run *run, const rp_node *n, rp_value *out)
     return rp__run_item(run, &of, &key, out);
 }
 
-/* ---- slices, as Python's ---- */
+/* ---- slices, as in Python ---- */
 
 static rp_status bound_of(rp_run *run, const rp_node *n, int64_t length, int64_t step, int64_t fallback, int64_t *out)
 {
@@ -162,7 +162,7 @@ static rp_status slice_list(rp_run *run, const rp_list *from, int64_t first, int
     for (int64_t i = first; step > 0 ? i < last : i > last; i += step) {
         RP_TRY(rp__run_step(run, 1));
         RP_TRY(rp__list_add(run, to, &from->item[i]));
-        if (step > 0 ? i > last - step : i < last - step) break;       /* a large step goes past the end, and past int64 */
+        if (step > 0 ? i > last - step : i < last - step) break;       /* a large step would pass the end and overflow int64 */
     }
     return RP_OK;
 }
@@ -174,7 +174,7 @@ static rp_status slice_of(rp_run *run, const rp_node *n, const rp_value *of, int
     if (n->other) RP_TRY(rp__run_eval(run, n->other, &v));
     if (v.kind == RP_V_NONE) v = RP_INT_VALUE(1);
     if (v.kind != RP_V_INT || v.i == 0 || v.i == INT64_MIN)
-        return rp__run_fail(run, RP_ERR_FORMAT, "a slice of %s goes in steps of a whole number that is not 0", rp__value_kind_name(of));
+        return rp__run_fail(run, RP_ERR_FORMAT, "the step of a slice of %s must be a whole number other than 0", rp__value_kind_name(of));
     *step = v.i;
     RP_TRY(bound_of(run, n->b, length, *step, *step < 0 ? length - 1 : 0, first));
     return bound_of(run, n->c, length, *step, *step < 0 ? -1 : length, last);
@@ -187,7 +187,7 @@ static rp_status eval_slice(rp_run *run, const rp_node *n, rp_value *out)
     int64_t first, last, step = 1;
 
     RP_TRY(rp__run_eval(run, n->a, &of));
-    if (of.kind == RP_V_UNDEFINED) return not_defined(run, &of, "a part of it is asked for");
+    if (of.kind == RP_V_UNDEFINED) return not_defined(run, &of, "a part of it is read");
     if (of.kind != RP_V_LIST && of.kind != RP_V_TEXT) return rp__run_fail(run, RP_ERR_FORMAT, "%s has no slices", rp__value_kind_name(&of));
     int64_t length = of.kind == RP_V_LIST ? of.list->n : 0, from, to;
     if (of.kind == RP_V_TEXT) RP_TRY(rp__text_chars(run, of.text, &length));
@@ -277,7 +277,7 @@ static rp_status eval_not(rp_run *run, const rp_node *n, rp_value *out)
     return RP_OK;
 }
 
-/* `and`, `or` give one of their values, as in Python. */
+/* As in Python, `and` and `or` return one of their operands. */
 static rp_status eval_logic(rp_run *run, const rp_node *n, rp_value *out)
 {
     RP_TRY(rp__run_eval(run, n->a, out));
@@ -314,7 +314,7 @@ static rp_status holds(rp_run *run, rp_text sign, const rp_value *a, const rp_va
     return RP_OK;
 }
 
-/* a < b < c holds where both do. */
+/* a < b < c holds if both comparisons hold. */
 static rp_status eval_compare(rp_run *run, const rp_node *n, rp_value *out)
 {
     rp_value left, right;
@@ -339,7 +339,7 @@ static rp_status eval_arithmetic(rp_run *run, const rp_node *n, rp_value *out)
     RP_TRY(rp__run_eval(run, n->b, &b));
     run->line = n->line;
     if (a.kind == RP_V_UNDEFINED || b.kind == RP_V_UNDEFINED)
-        return not_defined(run, a.kind == RP_V_UNDEFINED ? &a : &b, "it is computed with");
+        return not_defined(run, a.kind == RP_V_UNDEFINED ? &a : &b, "it is used in a computation");
     return rp__run_arithmetic(run, n->name, &a, &b, out);
 }
 
@@ -365,7 +365,7 @@ static rp_status eval_concat(rp_run *run, const rp_node *n, rp_value *out)
     return rp__text_join(run, (rp_text){ "", 0 }, list.list, false, out);
 }
 
-/* ---- one table ---- */
+/* ---- dispatch ---- */
 
 static const eval_fn evals[] = {
     [RP_N_CONSTANT] = eval_constant, [RP_N_NAME] = eval_name,           [RP_N_LIST] = eval_list,       [RP_N_TUPLE] = eval_list,

@@ -1,4 +1,4 @@
-/* template/expression.c -- tokens to nodes: expressions, by the precedences of Jinja.
+/* template/expression.c -- parses expressions: tokens to nodes, with Jinja's precedences.
  *
  *   a if c else b │ or │ and │ not │ == != < <= > >= in, not in │ + - │ ~ │ * / // % │ ** │ - + │ value .name [item] (call) | filter, is test
  *
@@ -7,7 +7,7 @@
  *   ATTRIBUTE   a . name            ITEM   a [ b ]               SLICE       a [ b : c : other ], parts may be NULL
  *   CALL        a, body: arguments  FILTER a | name, body        TEST        a is name, body; flag: is not
  *   NOT, NEGATIVE, POSITIVE  a      AND, OR a, b                 ARITHMETIC  a name b
- *   COMPARE     a, body: KEYWORDs, name the comparison and a what stands right of it
+ *   COMPARE     a, body: KEYWORDs with name: the comparison, a: its right operand
  *   CONCAT      body                CHOICE a if b else c         KEYWORD     name = b, among arguments
  */
 #include "template/internal.h"
@@ -23,7 +23,7 @@ static rp_status nest(rp_template_parser *p, rp_status (*parse)(rp_template_pars
     return RP_OK;
 }
 
-/* a becomes a part of a new node, which takes its place. Chains of operators make trees as deep as they are long. */
+/* Replaces a by a new node of which a becomes a part. A chain of operators gives a tree as deep as the chain is long, so its length is limited. */
 static rp_status wrap(rp_template_parser *p, rp_node_kind kind, rp_node **a, int *links)
 {
     rp_node *node;
@@ -64,7 +64,7 @@ static rp_status name(rp_template_parser *p, rp_node **out)
     return RP_OK;
 }
 
-/* Strings that follow each other are one. */
+/* Adjacent strings are one string. */
 static rp_status string(rp_template_parser *p, rp_node **out)
 {
     int64_t bytes = 0, at = 0;
@@ -81,7 +81,7 @@ static rp_status string(rp_template_parser *p, rp_node **out)
     return constant(p, RP_TEXT_VALUE(text, bytes), out);
 }
 
-/* Items up to a closing sign, which is taken; a comma may stand before it. */
+/* Parses items up to and including the closing sign; a comma may precede it. */
 static rp_status items(rp_template_parser *p, const char *end, rp_status (*item)(rp_template_parser *, rp_node **), rp_node **last)
 {
     while (!rp__template_is(p, RP_T_SIGN, end)) {
@@ -92,7 +92,7 @@ static rp_status items(rp_template_parser *p, const char *end, rp_status (*item)
     return rp__template_expect(p, RP_T_SIGN, end);
 }
 
-/* A key and its value, one behind the other. */
+/* Parses a key and its value; the value follows the key in the list. */
 static rp_status pair(rp_template_parser *p, rp_node **out)
 {
     RP_TRY(choice(p, out));
@@ -134,7 +134,7 @@ static rp_status primary(rp_template_parser *p, rp_node **out)
                               (int)(t->text.bytes < 40 ? t->text.bytes : 40), t->text.at);
 }
 
-/* ---- behind a value ---- */
+/* ---- postfix parts of a value ---- */
 
 static rp_status argument(rp_template_parser *p, rp_node **out)
 {
@@ -150,10 +150,10 @@ static rp_status argument(rp_template_parser *p, rp_node **out)
     return choice(p, &(*out)->b);
 }
 
-/* The opening parenthesis is behind. */
+/* After the opening parenthesis. */
 static rp_status arguments(rp_template_parser *p, rp_node **out) { return items(p, ")", argument, out); }
 
-/* [a] or [a:b:c]; the bracket is behind. */
+/* After the bracket: [a] or [a:b:c]. */
 static rp_status subscript(rp_template_parser *p, rp_node *node)
 {
     rp_node **part[] = { &node->b, &node->c, &node->other };
@@ -169,7 +169,7 @@ static rp_status subscript(rp_template_parser *p, rp_node *node)
     return rp__template_expect(p, RP_T_SIGN, "]");
 }
 
-/* A name, or as Jinja has it a number: x.0 is x[0]. */
+/* A name or, as in Jinja, a number: x.0 is x[0]. */
 static rp_status attribute(rp_template_parser *p, rp_node *node)
 {
     if (p->at->kind == RP_T_INT) {
@@ -198,7 +198,7 @@ static rp_status postfix(rp_template_parser *p, rp_node **node)
     }
 }
 
-/* What may follow a test without parentheses: `is divisibleby 3`. */
+/* Can the next token be a test's argument without parentheses, as in `is divisibleby 3`? */
 static bool bare_argument(const rp_template_parser *p)
 {
     static const char *const not_one[] = { "else", "or", "and", "is", "if", "in", "not" };
@@ -266,7 +266,7 @@ static rp_status unary(rp_template_parser *p, bool filters, rp_node **out)
 
 static rp_status filtered(rp_template_parser *p, rp_node **out) { return unary(p, true, out); }
 
-/* Operators of one precedence, from the left. */
+/* Operators of one precedence, left-associative. */
 static rp_status binary(rp_template_parser *p, const char *const *signs, rp_status (*next)(rp_template_parser *, rp_node **), rp_node **out)
 {
     int links = 0;
@@ -289,7 +289,7 @@ static rp_status product(rp_template_parser *p, rp_node **out)
     return binary(p, (const char *const[]){ "*", "/", "//", "%", NULL }, power, out);
 }
 
-/* What has been read becomes the first of a new node's body, which takes its place; *last: where the next one goes. */
+/* Replaces *first by a new node whose body begins with *first; *last: where to append the next one. */
 static rp_status begin_row(rp_template_parser *p, rp_node_kind kind, rp_node **first, rp_node ***last)
 {
     rp_node *body = *first;

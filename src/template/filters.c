@@ -1,11 +1,11 @@
-/* template/filters.c -- filters of single values; those of lists are in lists.c. */
+/* template/filters.c -- filters of single values. Filters of lists are in lists.c. */
 #include <math.h>
 
 #include "template/internal.h"
 
 #define FILTER(name) static rp_status name(rp_run *run, const rp_value *self, const rp_arguments *a, rp_value *out)
 
-/* ---- texts: what is none is printed first ---- */
+/* ---- texts: other values are printed first ---- */
 
 FILTER(f_trim)
 {
@@ -54,7 +54,7 @@ FILTER(f_replace)
     return rp__text_replace(run, text.text, old, new, most, out);
 }
 
-/* Lines but the first, and blank ones, get `width` blanks in front. */
+/* Prefixes lines with `by`: the first line only if `first`, blank lines only if `blank`. */
 static rp_status indented(rp_run *run, rp_text text, rp_text by, bool first, bool blank, rp_bytes *out)
 {
     for (int64_t at = 0, line = 0; at < text.bytes || (line && at == text.bytes); line++) {
@@ -82,7 +82,7 @@ FILTER(f_indent)
     return rp__bytes_value(run, &made, status, out);
 }
 
-/* Autoescape is off in chat templates, so this is for those who ask. */
+/* Autoescape is off in chat templates, so only an explicit filter escapes. */
 FILTER(f_escape)
 {
     static const struct { char from; const char *to; } marks[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '\'', "&#39;" }, { '"', "&#34;" } };
@@ -113,7 +113,7 @@ FILTER(f_tojson)
 
 /* ---- numbers ---- */
 
-/* What is no number is the default. */
+/* The value as a number; `fallback` if it is not one. */
 static rp_status filters_number_of(rp_run *run, const rp_value *v, double fallback, double *out)
 {
     char digits[64];

@@ -1,10 +1,10 @@
-/* template/lex.c -- a chat template's text as tokens, and where blanks go.
+/* template/lex.c -- splits a chat template into tokens and removes white space around tags, as Jinja does.
  *
- *   {%  {{  {#     begin a block, an output, a comment: all blanks before `{%-` go; before a plain {% or {# that stands first in its line,
- *                  those of the line; `{%+` keeps them
- *   %}  }}  #}     end it: all blanks after `-%}` go; one newline after a plain %} or #}; `+%}` keeps it
+ *   {%  {{  {#     begin a block, an output, a comment. `{%-` removes all white space before it. A plain {% or {# that is first in its line
+ *                  removes the white space of that line before it; `{%+` keeps it
+ *   %}  }}  #}     end it. `-%}` removes all white space after it. A plain %} or #} removes one newline; `+%}` keeps it
  *
- * One newline at the end of the text goes, and every kind of newline is '\n', as Jinja has it.
+ * One newline at the end of the text is removed. Every kind of newline becomes '\n'.
  */
 #include "template/internal.h"
 
@@ -17,7 +17,7 @@ typedef struct {
     const char *text;
     int64_t n, at;
     int line;
-    bool line_begins;                   /* nothing of this line is behind */
+    bool line_begins;                   /* only removed or no text precedes `at` in this line */
 } lexer;
 
 static rp_status push(lexer *l, rp_template_token token)
@@ -54,7 +54,7 @@ static int64_t data_end(const lexer *l)
     return l->n;
 }
 
-/* What stays of the data before a tag. */
+/* The end of the data that is kept before a tag. */
 static int64_t kept(const lexer *l, int64_t end)
 {
     char kind = l->text[end + 1], sign = end + 2 < l->n ? l->text[end + 2] : 0;
@@ -81,7 +81,7 @@ static rp_status lex_data(lexer *l)
     return RP_OK;
 }
 
-/* The end of a tag is behind; blanks after it go as its sign says. */
+/* After the end of a tag: removes the white space that its sign demands. */
 static void skip_after(lexer *l, char sign, bool newline)
 {
     if (sign == '-')
@@ -107,7 +107,7 @@ static rp_status skip_comment(lexer *l)
 
 static int hex_digit(char c) { return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
 
-/* \xhh \uhhhh \Uhhhhhhhh; what is none of these stays as it is. */
+/* Decodes \xhh, \uhhhh or \Uhhhhhhhh. 0 if it is malformed; the text then stays unchanged. */
 static int hex_escape(const char *at, const char *end, char *out, int *taken)
 {
     int digits = *at == 'x' ? 2 : *at == 'u' ? 4 : 8;
@@ -131,7 +131,7 @@ static int octal_escape(const char *at, const char *end, char *out, int *taken)
     return rp__utf8_put(out, point);
 }
 
-/* `at` is behind the backslash. Bytes written; *taken: bytes read. */
+/* Decodes the escape after a backslash at `at`. Returns the number of bytes written; *taken: bytes read. */
 static int escape(const char *at, const char *end, char *out, int *taken)
 {
     static const char from[] = "nrtbfav\\'\"", to[] = "\n\r\t\b\f\a\v\\'\"";
@@ -156,7 +156,7 @@ static rp_status lex_string(lexer *l)
 
     while (at < end && *at != quote) at += *at == '\\' && at + 1 < end ? 2 : 1;
     if (at >= end) return rp__template_wrong(l->of, l->line, RP_ERR_FORMAT, "a string does not end");
-    char *text = rp__bump_alloc(&l->of->bump, at - begin + 8), *put = text;      /* no escape is longer than what it says, but U+FFFD's */
+    char *text = rp__bump_alloc(&l->of->bump, at - begin + 8), *put = text;      /* only U+FFFD may be longer than its escape */
     if (!text) return RP_ERR_MEMORY;
     for (const char *p = begin; p < at;) {
         int taken = 0;
@@ -170,7 +170,7 @@ static rp_status lex_string(lexer *l)
     return RP_OK;
 }
 
-/* ---- the rest of a tag ---- */
+/* ---- other parts of a tag ---- */
 
 static rp_status lex_number(lexer *l)
 {
@@ -193,7 +193,7 @@ static rp_status lex_number(lexer *l)
     t.text    = (rp_text){ l->text + from, l->at - from };
     if (real) t.kind = RP_T_FLOAT;
     bool read = real ? rp__parse_double(digits, &t.f) : rp__parse_int(digits, 0, INT64_MAX, &t.i);
-    if (!read) return rp__template_wrong(l->of, l->line, RP_ERR_FORMAT, "'%s' is no number that is known here", digits);
+    if (!read) return rp__template_wrong(l->of, l->line, RP_ERR_FORMAT, "'%s' is not a number", digits);
     return push(l, t);
 }
 
@@ -227,7 +227,7 @@ static rp_status lex_token(lexer *l)
     return push_text(l, RP_T_NAME, l->text + from, l->at - from);
 }
 
-/* Braces opened inside hide the end of an output: {{ {'a': {}}}} */
+/* Inside open braces, }} does not end the output: {{ {'a': {}}}} */
 static rp_status lex_tag(lexer *l)
 {
     bool print = peek(l, 1) == '{';
@@ -254,7 +254,7 @@ static rp_status lex_tag(lexer *l)
     }
 }
 
-/* Newlines of every kind become '\n', in place; the last one goes. */
+/* Converts newlines of every kind to '\n' in place and removes the last one. */
 static int64_t plain_newlines(char *text, int64_t bytes)
 {
     int64_t n = 0;

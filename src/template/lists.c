@@ -1,11 +1,11 @@
-/* template/lists.c -- filters of lists, and of what a loop can go over. */
+/* template/lists.c -- filters of lists and of other values that a loop can visit. */
 #include "template/internal.h"
 
 #define FILTER(name) static rp_status name(rp_run *run, const rp_value *self, const rp_arguments *a, rp_value *out)
 
 static const rp_value nothing = { .kind = RP_V_UNDEFINED, .text = { "an item of an empty list", 24 } };
 
-/* "a.b.0": parts of parts. */
+/* Follows a path such as "a.b.0" through nested values. */
 static rp_status part_of(rp_run *run, const rp_value *of, rp_text path, rp_value *out)
 {
     rp_value at = *of;
@@ -30,7 +30,7 @@ static rp_status attribute_argument(rp_run *run, const rp_arguments *a, int i, r
     return rp__argument_text(run, a, i, "attribute", (rp_text){ "", 0 }, out);
 }
 
-/* ---- ends, order ---- */
+/* ---- ends and order ---- */
 
 FILTER(f_first)
 {
@@ -94,7 +94,7 @@ static rp_status goes_before(const order *o, const rp_value *a, const rp_value *
     return RP_OK;
 }
 
-/* Merges runs of `width`: stable, as Python's. Pairs of a key and its value. */
+/* Merges sorted runs of `width` pairs (key, value). Stable, like Python's sort. */
 static rp_status merge(const order *o, const rp_pair *from, int64_t n, int64_t width, rp_pair *to)
 {
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
@@ -162,7 +162,7 @@ FILTER(f_dictsort)
     return sorted(&o, pairs.list, out);
 }
 
-/* ---- of all items ---- */
+/* ---- combining and selecting items ---- */
 
 FILTER(f_join)
 {
@@ -255,7 +255,7 @@ FILTER(f_map)
     return RP_OK;
 }
 
-/* select('test', …), selectattr('a.b', 'test', …): without a test, what is true. */
+/* select('test', …), selectattr('a.b', 'test', …). Without a test: items that are true. */
 static rp_status selected(rp_run *run, const rp_value *self, const rp_arguments *a, bool of_parts, bool wanted, rp_value *out)
 {
     rp_text path = { "", 0 }, test = { "", 0 };

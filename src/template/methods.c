@@ -1,4 +1,4 @@
-/* template/methods.c -- methods of texts, maps and lists: Python's names and meanings. None changes what it is called on. */
+/* template/methods.c -- methods of texts, maps and lists with Python's names and meanings. No method modifies its object. */
 #include "template/internal.h"
 #include "text/utf8.h"
 
@@ -12,7 +12,7 @@ static rp_status strip_sides(rp_run *run, const rp_value *self, const rp_argumen
     rp_text text;
 
     if (chars && chars->kind != RP_V_TEXT && chars->kind != RP_V_NONE)
-        return rp__run_fail(run, RP_ERR_FORMAT, "what is stripped must be a text, not %s", rp__value_kind_name(chars));
+        return rp__run_fail(run, RP_ERR_FORMAT, "'strip' needs a text, not %s", rp__value_kind_name(chars));
     RP_TRY(rp__text_strip(run, self->text, chars && chars->kind == RP_V_TEXT ? &chars->text : NULL, left, right, &text));
     *out = RP_TEXT_VALUE(text.at, text.bytes);
     return RP_OK;
@@ -29,7 +29,7 @@ static rp_status has_end(rp_run *run, rp_text text, rp_text end, bool last, bool
     return RP_OK;
 }
 
-/* One text, or any of a tuple. */
+/* The argument is a text, or a tuple of texts of which any may match. */
 static rp_status has_any_end(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
 {
     const rp_value *v    = rp__argument(a, 0, NULL);
@@ -38,7 +38,7 @@ static rp_status has_any_end(rp_run *run, const rp_value *self, const rp_argumen
 
     *out = RP_BOOL_VALUE(false);
     for (int64_t i = 0; i < n; i++) {
-        if (!each || each[i].kind != RP_V_TEXT) return rp__run_fail(run, RP_ERR_FORMAT, "the end of a text must be a text");
+        if (!each || each[i].kind != RP_V_TEXT) return rp__run_fail(run, RP_ERR_FORMAT, "'startswith' and 'endswith' need a text");
         bool has;
         RP_TRY(rp__run_step(run, 1));
         RP_TRY(has_end(run, self->text, each[i].text, last, &has));
@@ -74,7 +74,7 @@ static rp_status add_piece(rp_run *run, rp_list *list, const char *at, int64_t b
     return rp__list_add(run, list, &piece);
 }
 
-/* At runs of blanks, none at the ends; after `most` cuts the rest is one piece. */
+/* Splits at runs of white space, without empty pieces at the ends. After `most` cuts the remainder is one piece. */
 static rp_status split_blanks(rp_run *run, rp_text text, int64_t most, rp_list *list)
 {
     RP_TRY(rp__text_strip(run, text, NULL, true, false, &text));
@@ -102,23 +102,23 @@ static rp_status split_at(rp_run *run, rp_text text, rp_text at, int64_t most, r
     return add_piece(run, list, text.at + from, text.bytes - from);
 }
 
-/* A step pays for 8 places, and for the bytes that are compared at them. */
-static rp_status find_last(rp_run *run, rp_text text, rp_text what, int64_t *out)
+/* A step pays for 8 positions, and for the bytes compared at them. */
+static rp_status find_last(rp_run *run, rp_text text, rp_text part, int64_t *out)
 {
-    int64_t each = 1 + what.bytes / RP_BYTES_MOVED, unpaid = 0;
+    int64_t each = 1 + part.bytes / RP_BYTES_MOVED, unpaid = 0;
 
-    for (*out = text.bytes - what.bytes; *out >= 0; --*out) {
+    for (*out = text.bytes - part.bytes; *out >= 0; --*out) {
         if ((unpaid += each) >= RP_BYTES_SEEN) {
             RP_TRY(rp__run_step(run, unpaid / RP_BYTES_SEEN));
             unpaid = 0;
         }
-        if (!what.bytes || !memcmp(text.at + *out, what.at, (size_t)what.bytes)) return RP_OK;
+        if (!part.bytes || !memcmp(text.at + *out, part.at, (size_t)part.bytes)) return RP_OK;
     }
     *out = -1;
     return RP_OK;
 }
 
-/* From the end: pieces come last first. */
+/* Cuts from the end, then reverses the pieces. */
 static rp_status split_from_end(rp_run *run, rp_text text, rp_text at, int64_t most, rp_list *list)
 {
     int64_t found;
@@ -149,10 +149,10 @@ static rp_status split(rp_run *run, const rp_value *self, const rp_arguments *a,
     RP_TRY(rp__list_new(run, &list));
     *out = list;
     if (!at || at->kind == RP_V_NONE) {
-        if (from_end && most >= 0) return rp__run_fail(run, RP_ERR_UNSUPPORTED, "'rsplit' with a number of cuts needs a text to cut at");
+        if (from_end && most >= 0) return rp__run_fail(run, RP_ERR_UNSUPPORTED, "'rsplit' with a number of cuts needs a separator");
         return split_blanks(run, self->text, most, list.list);
     }
-    if (at->kind != RP_V_TEXT || !at->text.bytes) return rp__run_fail(run, RP_ERR_FORMAT, "what a text is split at must be a text that is not empty");
+    if (at->kind != RP_V_TEXT || !at->text.bytes) return rp__run_fail(run, RP_ERR_FORMAT, "the separator of 'split' must be a text that is not empty");
     return from_end ? split_from_end(run, self->text, at->text, most, list.list) : split_at(run, self->text, at->text, most, list.list);
 }
 
@@ -187,12 +187,12 @@ METHOD(text_join)
     const rp_value *v = rp__argument(a, 0, NULL);
     rp_list *items;
 
-    if (!v) return rp__run_fail(run, RP_ERR_FORMAT, "'join' is given nothing to join");
+    if (!v) return rp__run_fail(run, RP_ERR_FORMAT, "'join' needs a list");
     RP_TRY(rp__value_items(run, v, &items));
     return rp__text_join(run, self->text, items, true, out);
 }
 
-/* ---- texts: the rest ---- */
+/* ---- texts: other methods ---- */
 
 METHOD(text_replace)
 {
@@ -207,11 +207,11 @@ METHOD(text_replace)
 
 static rp_status methods_find(rp_run *run, const rp_value *self, const rp_arguments *a, bool last, rp_value *out)
 {
-    rp_text what;
+    rp_text part;
 
-    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &what));
+    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &part));
     int64_t at, chars = -1;
-    RP_TRY(last ? find_last(run, self->text, what, &at) : rp__text_find(run, self->text, what, 0, &at));
+    RP_TRY(last ? find_last(run, self->text, part, &at) : rp__text_find(run, self->text, part, 0, &at));
     if (at >= 0) RP_TRY(rp__text_chars(run, (rp_text){ self->text.at, at }, &chars));
     *out = RP_INT_VALUE(chars);
     return RP_OK;
@@ -222,17 +222,17 @@ METHOD(text_rfind) { return methods_find(run, self, a, true, out); }
 
 METHOD(text_count)
 {
-    rp_text what;
+    rp_text part;
     int64_t n = 0, at = 0;
 
-    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &what));
-    if (!what.bytes) RP_TRY(rp__text_chars(run, self->text, &n));
-    for (; what.bytes; at += what.bytes, n++) {
+    RP_TRY(rp__argument_text(run, a, 0, NULL, (rp_text){ 0 }, &part));
+    if (!part.bytes) RP_TRY(rp__text_chars(run, self->text, &n));
+    for (; part.bytes; at += part.bytes, n++) {
         RP_TRY(rp__run_step(run, 1));
-        RP_TRY(rp__text_find(run, self->text, what, at, &at));
+        RP_TRY(rp__text_find(run, self->text, part, at, &at));
         if (at < 0) break;
     }
-    *out = RP_INT_VALUE(n + !what.bytes);
+    *out = RP_INT_VALUE(n + !part.bytes);
     return RP_OK;
 }
 
@@ -305,7 +305,7 @@ METHOD(map_get)
 {
     const rp_value *key = rp__argument(a, 0, NULL), *fallback = rp__argument(a, 1, "default"), *found;
 
-    if (!key) return rp__run_fail(run, RP_ERR_FORMAT, "'get' is given no key");
+    if (!key) return rp__run_fail(run, RP_ERR_FORMAT, "'get' needs a key");
     RP_TRY(rp__map_get(run, self->map, key, &found));
     *out = found ? *found : fallback ? *fallback : RP_NONE_VALUE;
     return RP_OK;
@@ -319,14 +319,14 @@ const rp_named_call rp__template_map_methods[] = {
 
 static rp_status look_for(rp_run *run, const rp_value *self, const rp_arguments *a, int64_t *first, int64_t *n)
 {
-    const rp_value *what = rp__argument(a, 0, NULL);
+    const rp_value *value = rp__argument(a, 0, NULL);
     bool same;
 
     *n = 0;
-    if (!what) return rp__run_fail(run, RP_ERR_FORMAT, "nothing is named to look for");
+    if (!value) return rp__run_fail(run, RP_ERR_FORMAT, "'count' and 'index' need a value");
     RP_TRY(rp__run_step(run, self->list->n));
     for (int64_t i = self->list->n - 1; i >= 0; i--) {
-        RP_TRY(rp__value_equal(run, &self->list->item[i], what, &same));
+        RP_TRY(rp__value_equal(run, &self->list->item[i], value, &same));
         if (same) *first = i;
         *n += same;
     }
@@ -348,7 +348,7 @@ METHOD(list_index)
 
     RP_TRY(look_for(run, self, a, &first, &n));
     *out = RP_INT_VALUE(first);
-    return n ? RP_OK : rp__run_fail(run, RP_ERR_FORMAT, "'index' looks for what is not in the list");
+    return n ? RP_OK : rp__run_fail(run, RP_ERR_FORMAT, "'index': the value is not in the list");
 }
 
 const rp_named_call rp__template_list_methods[] = { { "count", list_count }, { "index", list_index }, { 0 } };

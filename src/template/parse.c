@@ -1,8 +1,8 @@
-/* template/parse.c -- tokens to nodes: statements.
+/* template/parse.c -- parses statements: tokens to nodes.
  *
  *   DATA        name: the text                       PRINT       a
  *   IF          a: condition, body, other: else or the elif's IF
- *   FOR         a: target, b: over what, c: condition or NULL, body, other: else
+ *   FOR         a: target, b: the iterated value, c: condition or NULL, body, other: else
  *   SET         a: target, b: value                  SET_BLOCK   a: target, b: filters around RP_N_CONSTANT or NULL, body
  *   MACRO       name, a: list of KEYWORDs (b: default or NULL), body
  *   GENERATION  body                                 BREAK, CONTINUE
@@ -64,7 +64,7 @@ static rp_status end_block(rp_template_parser *p) { return rp__template_expect(p
 
 static rp_status body_until(rp_template_parser *p, const char *const *ends, rp_node **out);
 
-/* {% endx %} */
+/* Parses a body up to and including {% end %}. */
 static rp_status body_to(rp_template_parser *p, const char *end, rp_node **out)
 {
     const char *const ends[] = { end, NULL };
@@ -74,7 +74,7 @@ static rp_status body_to(rp_template_parser *p, const char *end, rp_node **out)
     return end_block(p);
 }
 
-/* ---- statements: the name is behind ---- */
+/* ---- statements, after their name ---- */
 
 static rp_status parse_if(rp_template_parser *p, rp_node *node)
 {
@@ -98,7 +98,7 @@ static rp_status parse_if(rp_template_parser *p, rp_node *node)
     return end_block(p);
 }
 
-/* Names to assign to: one, or several with commas. */
+/* Parses the target of an assignment: one name, or several separated by commas. */
 static rp_status parse_target(rp_template_parser *p, rp_node **out)
 {
     rp_node *first = NULL, **last = &first;
@@ -112,7 +112,7 @@ static rp_status parse_target(rp_template_parser *p, rp_node **out)
         names++;
     } while (rp__template_take(p, RP_T_SIGN, ","));
     *out = first;
-    if (names == 1 && rp__template_take(p, RP_T_SIGN, ".")) {      /* of a namespace */
+    if (names == 1 && rp__template_take(p, RP_T_SIGN, ".")) {      /* attribute of a namespace */
         RP_TRY(rp__template_node(p, RP_N_ATTRIBUTE, out));
         (*out)->a    = first;
         (*out)->name = p->at->text;
@@ -154,7 +154,7 @@ static rp_status parse_set(rp_template_parser *p, rp_node *node)
         return end_block(p);
     }
     node->kind = RP_N_SET_BLOCK;
-    RP_TRY(rp__template_node(p, RP_N_CONSTANT, &node->b));      /* its value is the text of the body, for the filters around it */
+    RP_TRY(rp__template_node(p, RP_N_CONSTANT, &node->b));      /* the text of the body, to which the filters around it apply */
     node->b->flag = true;
     RP_TRY(rp__template_filters(p, &node->b));
     RP_TRY(end_block(p));
@@ -230,7 +230,7 @@ static rp_status parse_statement(rp_template_parser *p, rp_node **out)
     }
     bool end = t->text.bytes > 3 && (!strncmp(t->text.at, "end", 3) || rp__text_is(t->text, "else") || rp__text_is(t->text, "elif"));
     return rp__template_wrong(p->of, t->line, end ? RP_ERR_FORMAT : RP_ERR_UNSUPPORTED,
-                              end ? "'%.*s' ends nothing that is open" : "the statement '%.*s' is not supported",
+                              end ? "'%.*s' closes no open block" : "the statement '%.*s' is not supported",
                               (int)(t->text.bytes < 40 ? t->text.bytes : 40), t->text.at);
 }
 
@@ -257,7 +257,7 @@ static rp_status parse_part(rp_template_parser *p, rp_node **out)
     return rp__template_expect(p, RP_T_PRINT_END, NULL);
 }
 
-/* Up to a block that begins with one of `ends`, whose name comes next; ends NULL: to the end of the template. */
+/* Parses up to a block that begins with one of `ends`; the next token is then that name. ends NULL: up to the end of the template. */
 static rp_status body_until(rp_template_parser *p, const char *const *ends, rp_node **out)
 {
     rp_node **last = out;

@@ -1,4 +1,4 @@
-/* template/print.c -- values as text: as {{ }} prints them, as Python shows them inside lists, and as JSON. */
+/* template/print.c -- converts values to text: as {{ }} prints them, in Python's notation inside lists, and as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static rp_status print_put(rp_run *run, rp_bytes *out, const char *text) { return rp__run_push(run, out, text, (int64_t)strlen(text)); }
 
-/* The shortest that reads back, in Python's spelling: 1.0, 1e+20, 1e-05. */
+/* Writes the shortest text that reads back as the same number, in Python's notation: 1.0, 1e+20, 1e-05. */
 static rp_status put_float(rp_run *run, rp_bytes *out, double value)
 {
     char text[40], *e;
@@ -19,7 +19,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
     char *json   = NULL;
 
     if (!isfinite(value)) return print_put(run, out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-    for (size_t digits = 1; real && digits <= 17; digits++) {              /* jansson writes the C locale's point whatever the locale */
+    for (size_t digits = 1; real && digits <= 17; digits++) {              /* jansson writes a decimal point in every locale */
         free(json);
         json = rp__json_text(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         if (!json || (rp__parse_double(json, &back) && back == value)) break;
@@ -28,7 +28,7 @@ static rp_status put_float(rp_run *run, rp_bytes *out, double value)
     if (!json) return rp_fail(run->ctx, RP_ERR_MEMORY, "cannot allocate the text of a number");
     e                 = strchr(json, 'e');
     double magnitude  = fabs(value);
-    if (e && magnitude >= 1e-4 && magnitude < 1e16) snprintf(text, sizeof text, "%.1f", value);     /* 1e2 of one digit is 100.0 */
+    if (e && magnitude >= 1e-4 && magnitude < 1e16) snprintf(text, sizeof text, "%.1f", value);     /* one digit gives 1e2, Python writes 100.0 */
     else if (e) snprintf(text, sizeof text, "%.*s%s%02d", (int)(e - json) - (e - json > 2 && e[-1] == '0' && e[-2] == '.' ? 2 : 0), json,
                          strtol(e + 1, NULL, 10) < 0 ? "e-" : "e+", abs((int)strtol(e + 1, NULL, 10)));
     else snprintf(text, sizeof text, "%s", json);
@@ -48,10 +48,10 @@ static rp_status enter(rp_run *run)
 {
     RP_TRY(rp__run_step(run, 1));
     if (++run->depth <= RP_TEMPLATE_RUN_DEPTH) return RP_OK;
-    return rp__run_fail(run, RP_ERR_FORMAT, "what is printed is nested more than %d deep", RP_TEMPLATE_RUN_DEPTH);
+    return rp__run_fail(run, RP_ERR_FORMAT, "the printed value is nested more than %d deep", RP_TEMPLATE_RUN_DEPTH);
 }
 
-/* ---- as Python shows them ---- */
+/* ---- Python's notation ---- */
 
 static rp_status repr_text(rp_run *run, rp_text text, rp_bytes *out)
 {

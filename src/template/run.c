@@ -1,6 +1,6 @@
-/* template/run.c -- statements, scopes, and what a run may take.
+/* template/run.c -- runs statements, manages scopes, and enforces the limits of a run.
  *
- *   frame   names set at this level; a loop's turn, a macro's body, a block's text begin a new one, an `if` does not
+ *   frame   the names set at one level. A loop, a macro's body and a block's text have a frame of their own; an `if` does not
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static rp_status out_of(rp_run *run)
     return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than %" PRId64 " bytes", RP_TEMPLATE_BYTES);
 }
 
-/* False after the error: `more` bytes at once would exceed the limit. */
+/* False after reporting an error: holding `more` further bytes would exceed the limit. */
 static bool holds(rp_run *run, int64_t more)
 {
     int64_t held = rp__bump_bytes(&run->bump) + run->loose;
@@ -40,12 +40,12 @@ static bool holds(rp_run *run, int64_t more)
     return true;
 }
 
-/* The caller passes RP_ERR_MEMORY on whatever the reason; the limit's own sentence stands in the context. */
+/* NULL for either reason; the caller returns RP_ERR_MEMORY. If the limit is the reason, the error message already says so. */
 void *rp__run_alloc(rp_run *run, int64_t bytes)
 {
     bytes += !bytes;
     if (!holds(run, rp__bump_more(&run->bump, bytes))) return NULL;
-    if (rp__fault_fires(run->ctx)) {                    /* each value, not only each block of them */
+    if (rp__fault_fires(run->ctx)) {                    /* faults can hit every value, not only every block */
         rp_fail(run->ctx, RP_ERR_MEMORY, "cannot allocate %" PRId64 " bytes of host memory", bytes);
         return NULL;
     }
@@ -76,7 +76,7 @@ rp_status rp__run_step(rp_run *run, int64_t steps)
     return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than %" PRId64 " steps", RP_TEMPLATE_STEPS);
 }
 
-/* While it grows, the old room is held beside the new one. */
+/* While a buffer grows, the old and the new one are held at once. */
 rp_status rp__run_push(rp_run *run, rp_bytes *to, const char *at, int64_t bytes)
 {
     int64_t before = to->room;
@@ -151,7 +151,7 @@ static rp_status set_target(rp_run *run, const rp_node *target, const rp_value *
     if (target->kind == RP_N_NAME) return set_name(run, target->name, v);
     if (target->kind == RP_N_TUPLE) return set_many(run, target, v);
     RP_TRY(rp__run_lookup(run, target->a->name, &space));
-    if (space.kind != RP_V_NAMESPACE) return rp__run_fail(run, RP_ERR_FORMAT, "a name of %s cannot be set", rp__value_kind_name(&space));
+    if (space.kind != RP_V_NAMESPACE) return rp__run_fail(run, RP_ERR_FORMAT, "an attribute of %s cannot be set", rp__value_kind_name(&space));
     return rp__map_put(run, space.map, &key, v);
 }
 
@@ -186,7 +186,7 @@ static rp_status run_set(rp_run *run, const rp_node *n)
     return set_target(run, n->a, &v);
 }
 
-/* The text of the body is the constant that the filters stand around. */
+/* The text of the body becomes the constant to which the filters apply. */
 static rp_status run_set_block(rp_run *run, const rp_node *n)
 {
     rp_value v;
@@ -231,7 +231,7 @@ static rp_status add_span(rp_run *run, int64_t from)
     return RP_OK;
 }
 
-/* Inside of a captured text a place in the output is not known. */
+/* Inside a captured text the position in the output is unknown. */
 static rp_status run_generation(rp_run *run, const rp_node *n)
 {
     rp_scope_frame *outer = run->frame;
@@ -246,7 +246,7 @@ static rp_status run_generation(rp_run *run, const rp_node *n)
 
 /* ---- loops ---- */
 
-/* What `if` in the head leaves. */
+/* The items for which the loop's `if` holds. */
 static rp_status chosen(rp_run *run, const rp_node *n, rp_list *all, rp_list **out)
 {
     rp_value list, v;
@@ -285,7 +285,7 @@ static rp_status set_loop(rp_run *run, rp_map *loop, const rp_list *items, int64
     return loop_set(run, loop, "nextitem", i < items->n - 1 ? items->item[i + 1] : none);
 }
 
-/* Names of the last turn go, their room stays. A macro made in a turn sees the names of the one that calls it. */
+/* All iterations share a frame: each begins without names. A macro defined in an iteration sees the names of the iteration that calls it. */
 static rp_status run_turns(rp_run *run, const rp_node *n, const rp_list *items)
 {
     rp_value loop;

@@ -1,4 +1,4 @@
-/* template/template.c -- the interface: a template read, a template run. */
+/* template/template.c -- the interface: reads a template and runs it. */
 #include "template/internal.h"
 #include "text/utf8.h"
 

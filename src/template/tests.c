@@ -1,4 +1,4 @@
-/* template/tests.c -- what may stand behind `is`, and the functions a template can call. */
+/* template/tests.c -- the tests after `is`, and the functions that a template can call. */
 #include <locale.h>
 #include <time.h>
 
@@ -26,7 +26,7 @@ KIND_TEST(is_callable, self->kind == RP_V_MACRO || self->kind == RP_V_FUNCTION |
 static rp_status whole(rp_run *run, const rp_value *v, int64_t *out)
 {
     if (v->kind != RP_V_INT && v->kind != RP_V_BOOL)
-        return rp__run_fail(run, RP_ERR_FORMAT, "the test is of whole numbers, not of %s", rp__value_kind_name(v));
+        return rp__run_fail(run, RP_ERR_FORMAT, "the test needs a whole number, not %s", rp__value_kind_name(v));
     *out = v->kind == RP_V_BOOL ? v->b : v->i;
     return RP_OK;
 }
@@ -71,7 +71,7 @@ TEST(is_equal)
     return RP_OK;
 }
 
-/* Of one kind, too: 1 is equal to true, and not the same. */
+/* The kinds must be equal, too: 1 equals true but is not the same. */
 TEST(is_same)
 {
     RP_TRY(is_equal(run, self, a, out));
@@ -167,7 +167,7 @@ FUNCTION(f_range)
         RP_TRY(rp__argument_int(run, a, 1, NULL, 0, &last));
     }
     RP_TRY(rp__argument_int(run, a, 2, NULL, 1, &step));
-    if (!step) return rp__run_fail(run, RP_ERR_FORMAT, "a range goes in steps of 0");
+    if (!step) return rp__run_fail(run, RP_ERR_FORMAT, "the step of a range is 0");
     RP_TRY(rp__list_new(run, out));
     for (int64_t i = first; step > 0 ? i < last : i > last;) {
         rp_value v = RP_INT_VALUE(i);
@@ -179,14 +179,14 @@ FUNCTION(f_range)
     return RP_OK;
 }
 
-/* Keywords over the pairs of a map. */
+/* Builds a map from an optional map and keyword arguments, which override its entries. */
 FUNCTION(f_dict)
 {
     const rp_value *from = rp__argument(a, 0, NULL);
 
     (void)self;
     RP_TRY(rp__map_new(run, out));
-    if (from && from->kind != RP_V_MAP) return rp__run_fail(run, RP_ERR_FORMAT, "a map is made of a map, not of %s", rp__value_kind_name(from));
+    if (from && from->kind != RP_V_MAP) return rp__run_fail(run, RP_ERR_FORMAT, "'dict' needs a map, not %s", rp__value_kind_name(from));
     for (int64_t i = 0; from && i < from->map->n; i++) RP_TRY(rp__map_put(run, out->map, &from->map->pair[i].key, &from->map->pair[i].value));
     for (int k = 0; k < a->n_keywords; k++) {
         rp_value key = RP_TEXT_VALUE(a->keyword[k].name.at, a->keyword[k].name.bytes);
@@ -211,7 +211,7 @@ FUNCTION(f_raise)
     return rp__run_fail(run, RP_ERR_FORMAT, "it refuses the conversation: %.*s", (int)(out->text.bytes < 400 ? out->text.bytes : 400), out->text.at);
 }
 
-/* In the C locale, of the date that the run was given. */
+/* Formats the date given to the run, in the C locale. */
 FUNCTION(f_strftime)
 {
     char format[128], text[256];

@@ -1,13 +1,13 @@
-/* template/text.c -- Python's operations on texts, as filters and methods need them. Characters are code points. */
+/* template/text.c -- Python's operations on texts, shared by filters and methods. Characters are code points. */
 #include <utf8proc.h>
 
 #include "template/internal.h"
 #include "text/utf8.h"
 
-/* str.isspace: White_Space and the separators of ASCII. */
+/* As str.isspace in Python: White_Space and the ASCII separators. */
 bool rp__is_python_space(uint32_t point) { return (point >= 0x1c && point <= 0x1f) || rp__is_space(point); }
 
-/* The last character before `end`. */
+/* Decodes the last character before `end` and returns its length. */
 static int last_char(rp_text text, int64_t end, uint32_t *point)
 {
     int64_t at = end - 1;
@@ -48,16 +48,16 @@ rp_status rp__text_strip(rp_run *run, rp_text text, const rp_text *chars, bool l
     return RP_OK;
 }
 
-rp_status rp__text_find(rp_run *run, rp_text text, rp_text what, int64_t from, int64_t *out)
+rp_status rp__text_find(rp_run *run, rp_text text, rp_text part, int64_t from, int64_t *out)
 {
-    *out = what.bytes || from > text.bytes ? -1 : from;
-    if (!what.bytes || from >= text.bytes) return RP_OK;
-    const char *found = memmem(text.at + from, (size_t)(text.bytes - from), what.at, (size_t)what.bytes);
+    *out = part.bytes || from > text.bytes ? -1 : from;
+    if (!part.bytes || from >= text.bytes) return RP_OK;
+    const char *found = memmem(text.at + from, (size_t)(text.bytes - from), part.at, (size_t)part.bytes);
     *out              = found ? found - text.at : -1;
-    return rp__run_bytes(run, (found ? *out : text.bytes) - from + what.bytes, RP_BYTES_SEEN);
+    return rp__run_bytes(run, (found ? *out : text.bytes) - from + part.bytes, RP_BYTES_SEEN);
 }
 
-/* An empty `old` stands before every character and at the end. */
+/* An empty `old` matches before every character and at the end. */
 static rp_status next_match(rp_run *run, rp_text text, rp_text old, int64_t from, int64_t *out)
 {
     if (old.bytes || from == 0) return rp__text_find(run, text, old, from, out);
@@ -85,7 +85,7 @@ rp_status rp__text_replace(rp_run *run, rp_text text, rp_text old, rp_text new, 
     return rp__bytes_value(run, &made, status, out);
 }
 
-/* A character in another case; letters that become several in Python (ß) become one. */
+/* Appends a character in another case. Letters that become several in Python (ß) become one here. */
 static rp_status put_case(rp_run *run, rp_bytes *out, uint32_t point, bool upper)
 {
     char text[4];
@@ -94,7 +94,7 @@ static rp_status put_case(rp_run *run, rp_bytes *out, uint32_t point, bool upper
     return rp__run_push(run, out, text, rp__utf8_put(text, (uint32_t)other));
 }
 
-/* Words of `title`, as Jinja has them: after blanks, hyphens and opening brackets. */
+/* Does `title` begin a word after this character? As in Jinja: after white space, hyphens and opening brackets. */
 static bool begins_word(uint32_t before) { return rp__is_python_space(before) || (before < 0x80 && before && strchr("-({[<", (int)before)); }
 
 rp_status rp__text_case(rp_run *run, rp_text text, rp_case to, rp_value *out)

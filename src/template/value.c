@@ -1,4 +1,4 @@
-/* template/value.c -- what a template computes with: Python's values as far as templates see them. */
+/* template/value.c -- the values of a template: the subset of Python's values that templates use. */
 #include "template/internal.h"
 #include "text/utf8.h"
 
@@ -103,7 +103,7 @@ static int sign_of(int64_t a, int64_t b) { return a < b ? -1 : a > b; }
 static int compare_texts(rp_text a, rp_text b)
 {
     int64_t n = a.bytes < b.bytes ? a.bytes : b.bytes;
-    int by    = n ? memcmp(a.at, b.at, (size_t)n) : 0;        /* UTF-8 sorts as its code points do */
+    int by    = n ? memcmp(a.at, b.at, (size_t)n) : 0;        /* UTF-8 sorts like its code points */
 
     return by ? (by < 0 ? -1 : 1) : sign_of(a.bytes, b.bytes);
 }
@@ -135,29 +135,29 @@ rp_status rp__value_compare(rp_run *run, const rp_value *a, const rp_value *b, i
     return rp__run_fail(run, RP_ERR_FORMAT, "%s and %s have no order", rp__value_kind_name(a), rp__value_kind_name(b));
 }
 
-rp_status rp__value_contains(rp_run *run, const rp_value *in, const rp_value *what, bool *out)
+rp_status rp__value_contains(rp_run *run, const rp_value *in, const rp_value *item, bool *out)
 {
     const rp_value *found;
     rp_list *items;
 
     *out = false;
     if (in->kind == RP_V_TEXT) {
-        if (what->kind != RP_V_TEXT)
-            return rp__run_fail(run, RP_ERR_FORMAT, "'in' a text needs a text on its left, not %s", rp__value_kind_name(what));
+        if (item->kind != RP_V_TEXT)
+            return rp__run_fail(run, RP_ERR_FORMAT, "'in' a text needs a text on its left, not %s", rp__value_kind_name(item));
         int64_t at;
-        RP_TRY(rp__text_find(run, in->text, what->text, 0, &at));
+        RP_TRY(rp__text_find(run, in->text, item->text, 0, &at));
         *out = at >= 0;
         return RP_OK;
     }
     if (in->kind == RP_V_MAP) {
-        RP_TRY(rp__map_get(run, in->map, what, &found));
+        RP_TRY(rp__map_get(run, in->map, item, &found));
         *out = found != NULL;
         return RP_OK;
     }
     RP_TRY(rp__value_items(run, in, &items));
     for (int64_t i = 0; !*out && i < items->n; i++) {
         RP_TRY(rp__run_step(run, i % 8 == 0));
-        RP_TRY(rp__value_equal(run, &items->item[i], what, out));
+        RP_TRY(rp__value_equal(run, &items->item[i], item, out));
     }
     return RP_OK;
 }
@@ -170,7 +170,7 @@ rp_status rp__list_new(rp_run *run, rp_value *out)
     return out->list ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* Room for one more of `size` bytes; NULL after the error. What was there before stays in the bump: twice as much in all. */
+/* Returns room for one more item of `size` bytes, or NULL after reporting an error. The old array stays in the bump, so the total is at most doubled. */
 static void *grown(rp_run *run, void *items, int64_t n, int64_t *room, int64_t size)
 {
     if (n < *room) return items;
@@ -197,7 +197,7 @@ rp_status rp__map_new(rp_run *run, rp_value *out)
     return out->map ? RP_OK : RP_ERR_MEMORY;
 }
 
-/* A step pays for 8 keys that are passed, and for the bytes of those as long as this one. */
+/* A step pays for 8 keys passed. Keys as long as `key` also cost a step per RP_BYTES_MOVED bytes. */
 rp_status rp__map_find(rp_run *run, const rp_map *map, rp_text key, const rp_value **out)
 {
     *out = NULL;
@@ -246,7 +246,7 @@ rp_status rp__map_put(rp_run *run, rp_map *map, const rp_value *key, const rp_va
     return RP_OK;
 }
 
-/* ---- from JSON: texts are borrowed ---- */
+/* ---- from JSON; texts are borrowed ---- */
 
 static rp_status map_from_json(rp_run *run, const json_t *json, rp_value *out)
 {
@@ -296,7 +296,7 @@ rp_status rp__value_from_json(rp_run *run, const json_t *json, rp_value *out)
     return RP_OK;
 }
 
-/* ---- what a loop goes over ---- */
+/* ---- the items that a loop visits ---- */
 
 static rp_status characters(rp_run *run, rp_text text, rp_list *list)
 {
@@ -323,7 +323,7 @@ rp_status rp__value_items(rp_run *run, const rp_value *v, rp_list **out)
     *out = list.list;
     if (v->kind == RP_V_UNDEFINED) return RP_OK;
     if (v->kind == RP_V_TEXT) return characters(run, v->text, list.list);
-    if (v->kind != RP_V_MAP) return rp__run_fail(run, RP_ERR_FORMAT, "%s cannot be gone over", rp__value_kind_name(v));
+    if (v->kind != RP_V_MAP) return rp__run_fail(run, RP_ERR_FORMAT, "%s cannot be iterated over", rp__value_kind_name(v));
     RP_TRY(rp__run_step(run, v->map->n));
     for (int64_t i = 0; i < v->map->n; i++) RP_TRY(rp__list_add(run, list.list, &v->map->pair[i].key));
     return RP_OK;

@@ -38,7 +38,7 @@ static rp_status add_device(rp_ctx *ctx, const char *name, int64_t limit_bytes)
     return rp_fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
 }
 
-/* Buffers for files are the host's: if device 0 is apart from it, the host is a further device, which the limit is not about. */
+/* Buffers for files are host memory. If device 0 is not on the host, the host becomes a second device, to which memory_limit_bytes does not apply. */
 static rp_status add_first(rp_ctx *ctx, const char *name)
 {
     RP_TRY(add_device(ctx, name ? name : devices[0].name, ctx->options.memory_limit_bytes));

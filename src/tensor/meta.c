@@ -1,4 +1,4 @@
-/* tensor/meta.c -- shapes without data. */
+/* tensor/meta.c -- dtypes and shapes, without data. */
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -100,8 +100,8 @@ bool rp_meta_is_float(const rp_meta *m)
     return m->dtype == RP_F32 || m->dtype == RP_BF16 || m->dtype == RP_F64;
 }
 
-/* An extent of 0 counts as 1: sizes of parts and strides do not overflow either. Far below what int64_t holds, so that ops may multiply two
- * extents of their inputs and add up some such products. */
+/* The limit on a tensor's bytes. An extent of 0 counts as 1, so that sizes of parts and strides do not overflow either. The limit is far below
+ * int64_t's, so ops may multiply two extents of their inputs and add a few such products. */
 static const int64_t most_bytes = INT64_C(1) << 56;
 
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m)

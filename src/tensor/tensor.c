@@ -15,14 +15,14 @@ static void dense_strides(rp_tensor *t)
     }
 }
 
-rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out)
+rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out)
 {
     RP_TRY(rp__meta_check(ctx, meta));
     rp_tensor *t  = rp__host_alloc(ctx, sizeof *t);
     rp_storage *s = t ? rp__host_alloc(ctx, sizeof *s) : NULL;
     if (s) {
         *s = (rp_storage){ .ctx = ctx, .refs = 1, .mem_class = c, .bytes = rp_meta_bytes(meta), .writer = "nothing" };
-        if (rp__mem_take(ctx, ctx->space[0], c, s->bytes, what, &s->offset) == RP_OK) {
+        if (rp__mem_take(ctx, ctx->space[0], c, s->bytes, label, &s->offset) == RP_OK) {
             s->data = rp__mem_at(ctx->space[0], s->offset);
             *t      = (rp_tensor){ .ctx = ctx, .refs = 1, .m = *meta, .storage = s };
             dense_strides(t);
@@ -234,7 +234,7 @@ static void store_to(rp_dtype dtype, void *p, int64_t at, double value)
     }
 }
 
-/* Device 0 has the tensors. */
+/* Tensors are on device 0. If the host is another device, the host reaches them directly only inside rp__mem_enter. */
 static inline bool is_apart(const rp_ctx *ctx) { return ctx->host && !ctx->inside; }
 
 static uint8_t *address_of(const rp_tensor *t, int64_t at) { return t->storage->data + at * rp_dtype_bytes(t->m.dtype); }
@@ -300,7 +300,7 @@ void rp_row_get(const rp_tensor *t, int64_t row, double *to)
     for (int64_t i = 0; i < n; i++) to[i] = tensor_load(t, at + i * step);
 }
 
-/* Writes inside an op are counted by the op's caller. */
+/* The op's caller counts writes inside an op. */
 static void wrote(const rp_tensor *t, const char *call)
 {
     if (rp__tensor_ctx(t->ctx)->in_op) return;
@@ -308,7 +308,7 @@ static void wrote(const rp_tensor *t, const char *call)
     t->storage->writer = call;
 }
 
-/* An op reads its inputs through addresses, too; what it writes is counted by who runs it. */
+/* Inside an op it does not count as a write: ops read their inputs through addresses, too, and the op's caller counts writes. */
 void *rp_tensor_data(const rp_tensor *t)
 {
     if (!t) return NULL;
@@ -320,7 +320,7 @@ const void *rp_tensor_peek(const rp_tensor *t) { return t ? rp__tensor_data(t) :
 
 void rp_tensor_touch(rp_tensor *t)
 {
-    if (t) rp__tensor_wrote(t, "the program, as rp_tensor_touch says");
+    if (t) rp__tensor_wrote(t, "the program, through rp_tensor_touch");
 }
 
 void rp_row_put(rp_tensor *t, int64_t row, const double *from)
@@ -384,7 +384,7 @@ static rp_status check_whole(const rp_tensor *t, const double *from, int64_t cou
     return RP_OK;
 }
 
-/* Of either. */
+/* Writes `wide` or, if that is NULL, `whole`. */
 static rp_status write_all(rp_tensor *t, const double *wide, const int32_t *whole, int64_t count)
 {
     rp_host h;
@@ -467,7 +467,7 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
     rp__mem_leave(to->ctx);
 }
 
-/* Strided elements may be one place, so they are added one after the other. */
+/* Elements of a strided tensor may share one location, so they are added one after the other, without the kernel. */
 static bool kernel_adds(const rp_tensor *to, const rp_tensor *from)
 {
     return rp__kernels(to->ctx)->copy_strips && rp_tensor_is_dense(to) && rp_tensor_is_dense(from) && (to->m.dtype == RP_F32 || to->m.dtype == RP_BF16) &&

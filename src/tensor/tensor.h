@@ -1,10 +1,10 @@
-/* tensor/tensor.h -- storages own bytes, tensors share them, devices say where the bytes are.
+/* tensor/tensor.h -- tensors are views of reference-counted storages, which own the bytes.
  *
  *   tensor { shape, strides, start } ---> storage { bytes at an offset of the device's pool, class, version }
- *   view   { shape, strides, start } --/   counted; the last share gives the bytes back to the ledger
+ *   view   { shape, strides, start } --/   reference-counted; the last reference returns the bytes to the ledger
  *
- * Every write raises the storage's version and leaves the writer's name, so a reader that remembers a version can say
- * who changed what.
+ * Every write increments the storage's version and records the writer's name. So a reader that remembers a version can report
+ * who changed the tensor.
  */
 #ifndef RP_TENSOR_H
 #define RP_TENSOR_H
@@ -12,8 +12,8 @@
 #include "base/base.h"
 #include "reprise/op.h"
 
-/* A further device with a memory space of its own, the same one when asked again; it stays until the context goes. Tensors are made on
- * device 0 alone. errors RP_ERR_ARG no such device · RP_ERR_MEMORY */
+/* Opens a further device with its own memory space; a second call returns the same one. It stays open until the context is freed. Tensors are
+ * created on device 0 only. errors RP_ERR_ARG no such device, or too many · RP_ERR_MEMORY */
 rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index);
 
 typedef struct rp_storage {
@@ -23,14 +23,14 @@ typedef struct rp_storage {
     int64_t bytes, offset;
     uint8_t *data;                  /* NULL in a shapes-only context */
     uint64_t version;
-    const char *writer;             /* op or function that wrote last; static text */
-    struct rp_storage *next, **link;   /* among those that may be moved; link NULL: it may not */
+    const char *writer;             /* the op or function that wrote last; static text */
+    struct rp_storage *next, **link;   /* list of movable storages; link NULL: not movable */
 } rp_storage;
 
-/* What tensor/ keeps in a context. */
+/* The part of tensor/ in a context. */
 typedef struct {
-    rp_storage *movable;            /* first of those whose bytes may be moved */
-    bool in_op;                     /* the code of an op runs */
+    rp_storage *movable;            /* head of the list of movable storages */
+    bool in_op;                     /* the code of an op is running */
 } rp_tensor_ctx;
 static inline rp_tensor_ctx *rp__tensor_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_TENSOR]; }
 
@@ -43,16 +43,16 @@ struct rp_tensor {
     const char *name;                       /* borrowed, for messages; may be NULL */
     bool requires_grad;                     /* a leaf whose gradient is wanted */
     rp_tensor *grad;                        /* of a leaf */
-    rp_tensor *carried;                     /* of a leaf: the gradient of what a collective makes of it, on its way to the next pass (tape/grad.c) */
-    uint64_t tape_id;                       /* which tape `value` belongs to */
+    rp_tensor *carried;                     /* of a leaf: the gradient of the collective's output, on its way to the next pass (tape/grad.c) */
+    uint64_t tape_id;                       /* the tape that `value` belongs to */
     int value;                              /* index on that tape */
-    rp_tensor *base;                        /* of a view: the tensor it was first taken of, counted; NULL for that tensor */
+    rp_tensor *base;                        /* of a view: the tensor it was first taken from, counted; else NULL */
 };
 
-/* The host's window on elements [first, first + count) of a dense tensor: the only way for the host to read or write them outside the code of an
- * op. Where the host reaches the device's memory, it is that memory; else a copy, brought to the host if it is to be read and taken back by
- * rp__tensor_host_end if it is written. RP_HOST_WRITE alone: all of it will be written. A tensor without data has the window NULL.
- * errors RP_ERR_MEMORY */
+/* Gives the host access to elements [first, first + count) of a dense tensor. Outside the code of an op, the host must read and write elements only
+ * through it. `data` is the tensor's memory if the host can address it, else a copy. The copy is read from the device if access includes
+ * RP_HOST_READ, and written back by rp__tensor_host_end if it includes RP_HOST_WRITE. With RP_HOST_WRITE alone the caller must write all elements.
+ * For a tensor without data, `data` is NULL. errors RP_ERR_MEMORY */
 typedef enum { RP_HOST_READ = 1, RP_HOST_WRITE = 2, RP_HOST_CHANGE = 3 } rp_host_access;
 typedef struct {
     void *data;                             /* of element `first` */
@@ -63,29 +63,31 @@ typedef struct {
 } rp_host;
 rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out);
 rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host *out);
-void rp__tensor_host_end(rp_host *h);       /* once for each window; after RP_ERR_MEMORY it does nothing */
+void rp__tensor_host_end(rp_host *h);       /* once per rp__tensor_host; does nothing after RP_ERR_MEMORY */
 
-rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *what, rp_tensor **out);
-/* The tensor that a view was first taken of, where its gradient is collected; or t itself. */
+/* rp_tensor_new with a `label` that names the tensor's use in messages. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
+rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out);
+/* The tensor from which a view was first taken, which collects the view's gradient; t itself if it is no view. */
 static inline rp_tensor *rp__tensor_whole(rp_tensor *t) { return t->base ? t->base : t; }
-/* A second handle on the same storage with the same shape. */
+/* Creates a second tensor with the same storage and shape. errors RP_ERR_MEMORY */
 rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out);
 void rp__tensor_reclass(rp_tensor *t, rp_mem_class c);
-/* While it is, its bytes may get another address whenever memory is taken: nobody keeps the one it has. */
+/* While a tensor is movable, every allocation may change the address of its bytes, so do not keep an address. */
 void rp__tensor_movable(rp_tensor *t, bool movable);
-/* The address of element 0 on its device, for kernels and copies: the host must not read or write there. NULL in a shapes-only context. */
+/* The address of element 0 on its device, for kernels and copies. The host must not read or write there. NULL in a shapes-only context. */
 void *rp__tensor_data(const rp_tensor *t);
 void rp__tensor_wrote(rp_tensor *t, const char *writer);
-void rp__tensor_zero(rp_tensor *t);         /* dense or strided; nothing in a shapes-only context */
-/* RP_ERR_META naming `call` when there is no data. */
+void rp__tensor_zero(rp_tensor *t);         /* dense or strided; does nothing in a shapes-only context */
+/* Checks that the tensor has data. errors RP_ERR_META, with `call` in the message */
 rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call);
-/* Copy all elements between tensors of one shape, converting dtypes; strides as they are. */
+/* Copies all elements between tensors of the same shape and any strides, converting dtypes. */
 void rp__tensor_copy(rp_tensor *to, const rp_tensor *from);
 /* to += from, same shape, summed in fp32 (fp64 in fp64). */
 void rp__tensor_add(rp_tensor *to, const rp_tensor *from);
-/* A known dtype, no extent below 0, and at most 2^56 bytes, extents of 0 counted as 1. errors RP_ERR_DTYPE · RP_ERR_SHAPE */
+/* Checks that the dtype is known, no extent is negative, and the size is at most 2^56 bytes (extents of 0 count as 1).
+ * errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m);
-/* Of dtype and shape. */
+/* Hash of dtype and shape. */
 uint64_t rp__meta_hash(const rp_meta *m, uint64_t seed);
 static inline bool rp__tensor_real(const rp_tensor *t) { return t->storage->data != NULL || t->storage->bytes == 0; }
 

@@ -1,11 +1,11 @@
-/* text/bytes.c -- bytes and ids that grow. */
+/* text/bytes.c -- growing arrays of bytes and ids: see bytes.h. */
 #include "text/bytes.h"
 
 #include <string.h>
 
 #include "base/list.h"
 
-/* Twice as much each time, so that n pushes cost O(n). */
+/* The capacity doubles each time, so that n pushes cost O(n). */
 static int64_t roomier(int64_t room, int64_t need)
 {
     int64_t next = room < 64 ? 64 : 2 * room;

@@ -1,4 +1,4 @@
-/* text/file.c -- the file, what unpacks it, and lines: see file.h. */
+/* text/file.c -- reads a text file: the raw file, its unpacker, the UTF-8 check and lines. See file.h. */
 #include "text/file.h"
 
 #include <errno.h>
@@ -16,20 +16,20 @@ struct rp_text_file {
     rp_ctx *ctx;
     char *path;
     FILE *file;
-    const rp_unpacker *kind;            /* NULL: it is read as it is */
+    const rp_unpacker *kind;            /* NULL: the file is not packed */
     void *state;
-    uint8_t *raw;                       /* RP_TEXT_FILE_BYTES of the file */
-    rp_packed packed;                   /* what is left of them */
-    int64_t raw_end;                    /* of the file's bytes, how many were read into raw */
-    bool at_end, between;               /* of the file; whether the packed data may end here */
-    bool begun;                         /* the first bytes were looked at … */
-    char first[3];                      /* … and are these, where they are no byte-order mark */
+    uint8_t *raw;                       /* buffer of RP_TEXT_FILE_BYTES for raw bytes of the file */
+    rp_packed packed;                   /* the part of raw that is not consumed yet */
+    int64_t raw_end;                    /* number of bytes read from the file into raw so far */
+    bool at_end, between;               /* end of the file reached · the packed data may end here */
+    bool begun;                         /* the first bytes were examined … */
+    char first[3];                      /* … and are kept here, unless they are a byte-order mark */
     int64_t n_first, first_given;
-    int64_t offset, text_bytes;         /* of the unpacked file: what was read · without the mark */
-    char cut[4];                        /* the beginning of a character at the end of the last read */
+    int64_t offset, text_bytes;         /* bytes of unpacked text read so far, with the mark · without it */
+    char cut[4];                        /* start of a character that the last read cut in two */
     int64_t n_cut;
     char *line;
-    int64_t room, begin, end;           /* of line: what was read and not given out */
+    int64_t room, begin, end;           /* line[begin, end): bytes read but not returned yet */
 };
 
 /* ---- the file ---- */
@@ -98,14 +98,14 @@ void rp__text_file_close(rp_text_file *in)
     rp__release(in);
 }
 
-/* ---- what is no text ---- */
+/* ---- files that are not text ---- */
 
-typedef struct { const char *begins, *what, *advice; } other_kind;
+typedef struct { const char *begins, *name, *advice; } other_kind;
 
 static const other_kind others[] = {
-    { "\xff\xfe", "UTF-16", ": turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
-    { "\xfe\xff", "UTF-16", ": turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
-    { "%PDF-", "a PDF", ": take its text out first, as by pdftotext" },
+    { "\xff\xfe", "UTF-16", ": convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8" },
+    { "\xfe\xff", "UTF-16", ": convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8" },
+    { "%PDF-", "a PDF", ": extract its text first, for example with pdftotext" },
 };
 
 rp_status rp__text_file_check(const rp_text_file *in)
@@ -114,10 +114,10 @@ rp_status rp__text_file_check(const rp_text_file *in)
     for (int i = 0; i < RP_COUNT(others); i++) {
         int64_t n = (int64_t)strlen(others[i].begins);
         RP_CHECK(in->ctx, in->packed.bytes < n || memcmp(in->packed.at, others[i].begins, (size_t)n), RP_ERR_FORMAT,
-                 "'%s' is no text but %s%s", in->path, others[i].what, others[i].advice);
+                 "'%s' is not text but %s%s", in->path, others[i].name, others[i].advice);
     }
     const uint8_t *zero = in->packed.bytes ? memchr(in->packed.at, 0, (size_t)in->packed.bytes) : NULL;
-    RP_CHECK(in->ctx, !zero, RP_ERR_FORMAT, "'%s' is no text: byte %" PRId64 " is zero", in->path, (int64_t)(zero - in->packed.at));
+    RP_CHECK(in->ctx, !zero, RP_ERR_FORMAT, "'%s' is not text: byte %" PRId64 " is zero", in->path, (int64_t)(zero - in->packed.at));
     return RP_OK;
 }
 
@@ -133,7 +133,7 @@ static rp_status read_plain(rp_text_file *in, char *to, int64_t room, int64_t *n
     return RP_OK;
 }
 
-/* One step with nothing to read lets out what the unpacker still holds. */
+/* At the end of the file, one more step without input flushes the unpacker's output. */
 static rp_status read_packed(rp_text_file *in, char *to, int64_t room, int64_t *n)
 {
     for (*n = 0; !*n;) {
@@ -144,7 +144,7 @@ static rp_status read_packed(rp_text_file *in, char *to, int64_t room, int64_t *
         RP_CHECK(in->ctx, !wrong, RP_ERR_FORMAT, "'%s' is damaged at byte %" PRId64 " of its %s data: %s", in->path,
                  in->raw_end - in->packed.bytes, in->kind->name, wrong);
         if (*n || in->packed.bytes < before || !in->at_end) continue;
-        RP_CHECK(in->ctx, in->between, RP_ERR_FORMAT, "'%s' is cut short: its %s data goes on after byte %" PRId64, in->path, in->kind->name,
+        RP_CHECK(in->ctx, in->between, RP_ERR_FORMAT, "'%s' is cut short: its %s data does not end at byte %" PRId64, in->path, in->kind->name,
                  in->raw_end);
         return RP_OK;
     }
@@ -165,7 +165,7 @@ static rp_status fill_first(rp_text_file *in)
     return RP_OK;
 }
 
-/* The first bytes are held until it is known whether they are a byte-order mark. */
+/* The first bytes are kept until it is known whether they are a byte-order mark. */
 static rp_status look_at_first(rp_text_file *in)
 {
     in->begun = true;
@@ -197,11 +197,11 @@ static rp_status read_behind_mark(rp_text_file *in, char *to, int64_t room, int6
 
 static rp_status not_utf8(const rp_text_file *in, int64_t offset, char byte)
 {
-    return rp_fail(in->ctx, RP_ERR_FORMAT, "'%s' is not UTF-8: byte %" PRId64 "%s is 0x%02x, which belongs to no character; convert the file, as "
-                   "by iconv -f LATIN1 -t UTF-8", in->path, offset, in->kind ? " of its unpacked text" : "", (uint8_t)byte);
+    return rp_fail(in->ctx, RP_ERR_FORMAT, "'%s' is not UTF-8: byte %" PRId64 "%s is 0x%02x, which belongs to no character; convert the file, for "
+                   "example with iconv -f LATIN1 -t UTF-8", in->path, offset, in->kind ? " of its unpacked text" : "", (uint8_t)byte);
 }
 
-/* The character that the last read cut in two. *used: of the n bytes of text, those that belong to it. */
+/* Completes the character that the last read cut in two. *used: how many of the n bytes of text belong to it. */
 static rp_status finish_cut(rp_text_file *in, const char *text, int64_t n, int64_t *used)
 {
     char whole[sizeof in->cut];
@@ -247,7 +247,7 @@ int64_t rp__text_file_bytes(const rp_text_file *in) { return in->text_bytes; }
 
 /* ---- lines ---- */
 
-/* What was given out goes, and there is room for more behind what was not. */
+/* Moves the bytes not yet returned to the start of the buffer and makes room for more after them. */
 static rp_status file_make_room(rp_text_file *in)
 {
     if (in->begin) memmove(in->line, in->line + in->begin, (size_t)(in->end - in->begin));

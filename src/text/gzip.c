@@ -1,4 +1,4 @@
-/* text/gzip.c -- gzip (RFC 1952) by zlib: members one after another, zeros of padding after the last. */
+/* text/gzip.c -- unpacks gzip (RFC 1952) with zlib: consecutive members, then optional padding with zeros. */
 #include <zlib.h>
 
 #include "text/internal.h"
@@ -18,7 +18,7 @@ static void *open_gzip(rp_ctx *ctx)
     gzip *g = rp__host_alloc(ctx, sizeof *g);
 
     if (g) g->z = (z_stream){ .zalloc = gzip_take, .zfree = give, .opaque = ctx };
-    if (g && inflateInit2(&g->z, 15 + 16) == Z_OK) {        /* 16: with gzip's head and check */
+    if (g && inflateInit2(&g->z, 15 + 16) == Z_OK) {        /* 16: expect gzip's header and checksum */
         g->between = true;
         return g;
     }
@@ -34,12 +34,12 @@ static void close_gzip(void *state)
     rp__release(g);
 }
 
-/* Behind a member comes another one, or zeros to the end. */
+/* A member is followed by another member, or by zeros up to the end. */
 static const char *between_members(gzip *g, rp_packed *from)
 {
     for (; from->bytes && !from->at[0]; from->at++, from->bytes--) g->padding = true;
     if (!from->bytes) return NULL;
-    if (g->padding || inflateReset(&g->z) != Z_OK) return "what follows the packed data is none";
+    if (g->padding || inflateReset(&g->z) != Z_OK) return "other data follows the packed data";
     g->between = false;
     return NULL;
 }
@@ -63,7 +63,7 @@ static const char *step_gzip(void *state, rp_packed *from, uint8_t *to, int64_t 
     g->between = *between = status == Z_STREAM_END;
     if (status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR) return NULL;
     if (status == Z_MEM_ERROR) return rp__text_file_memory;
-    return g->z.msg ? g->z.msg : "it does not unpack";
+    return g->z.msg ? g->z.msg : "it cannot be unpacked";
 }
 
 const rp_unpacker rp__text_file_gzip = { "gzip", "\x1f\x8b", 2, open_gzip, close_gzip, step_gzip };

@@ -1,13 +1,13 @@
-/* text/utf8.c -- code points and the repair of invalid UTF-8.
+/* text/utf8.c -- decodes UTF-8 and repairs invalid UTF-8.
  *
- * Repair follows Unicode's "maximal subpart" practice, which Python's errors="replace" follows too: E2 82 41 is one
- * U+FFFD and an A; ED A0 80 (a surrogate) is three.
+ * Repair follows Unicode's "maximal subpart" practice, like Python's errors="replace": E2 82 41 becomes one U+FFFD and an A; ED A0 80 (a
+ * surrogate) becomes three.
  */
 #include "text/utf8.h"
 
 #include <utf8proc.h>
 
-/* Length of the valid sequence at text[0]; when there is none 0, and *bad is the length of the maximal subpart. */
+/* Length of the valid sequence at text[0]. If there is none: 0, and *bad is the length of the maximal subpart. */
 static int sequence(const uint8_t *text, int64_t bytes, int *bad)
 {
     uint8_t lead = text[0], low = 0x80, high = 0xbf;
@@ -28,7 +28,7 @@ static int sequence(const uint8_t *text, int64_t bytes, int *bad)
     return want;
 }
 
-/* Number of ASCII bytes at the beginning, of which most text is, in steps of eight. */
+/* Number of leading ASCII bytes, in steps of eight. Most text is ASCII. */
 static int64_t ascii(const char *text, int64_t bytes)
 {
     int64_t n = 0;

@@ -1,4 +1,4 @@
-/* text/zstd.c -- Zstandard (RFC 8878) by libzstd: frames one after another. */
+/* text/zstd.c -- unpacks Zstandard (RFC 8878) with libzstd: consecutive frames. */
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -34,7 +34,7 @@ static const char *step_zstd(void *state, rp_packed *from, uint8_t *to, int64_t 
     from->at += in.pos;
     from->bytes -= (int64_t)in.pos;
     *n = (int64_t)o.pos;
-    if (in.pos || o.pos) z->between = left == 0;        /* without progress nothing has begun */
+    if (in.pos || o.pos) z->between = left == 0;        /* a step without progress has not begun a frame */
     *between = z->between;
     if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) return rp__text_file_memory;
     return ZSTD_isError(left) ? ZSTD_getErrorName(left) : NULL;

@@ -1,9 +1,8 @@
-/* tokenizer/added.c -- find the added tokens ("<|im_end|>") that are written out in a text.
+/* tokenizer/added.c -- finds the added tokens (such as "<|im_end|>") that are written out in a text.
  *
- * A trie walked from each byte; leftmost match, of those the longest, as the package's automaton gives them. Tokens may
- * take the white space beside them (lstrip, rstrip) or ask for a word boundary (single_word: a refused match is still
- * used up). A walk is at most as long as the longest token. Of a text that goes on, what may become a token, and the white space
- * that one may take, waits.
+ * A trie is walked from each byte. The leftmost match wins, and of those the longest, as in the package's automaton. A token may also take the white
+ * space before or after it (lstrip, rstrip), or require word boundaries (single_word; a refused match is still consumed). A walk is at most as long
+ * as the longest token. While the text continues, bytes that may become part of a token, and white space that a token may take, are held.
  */
 #include "tokenizer/internal.h"
 
@@ -17,13 +16,13 @@ rp_status rp__added_insert(rp_ctx *ctx, rp_added_set *set, const char *text, int
     if (!bytes) return RP_OK;
     RP_TRY(RP_GROW(ctx, set->added, set->room, set->n_added + 1));
     RP_TRY(rp__trie_insert(ctx, &set->trie, text, bytes, set->n_added, &fresh));
-    if (!fresh) return RP_OK;           /* the first of equals is the one */
+    if (!fresh) return RP_OK;           /* of equal tokens the first counts */
     set->added[set->n_added++] = added;
     set->looks_back |= added.lstrip || added.single_word;
     return RP_OK;
 }
 
-/* The longest token that starts here, or NULL; *hangs: more text could make it another. */
+/* The longest token that starts here, or NULL. *hangs: further text could change the result. */
 static const rp_added *longest_at(const rp_added_set *set, const char *text, int64_t bytes, int64_t *length, bool *hangs)
 {
     const rp_added *best = NULL;
@@ -76,7 +75,7 @@ int64_t rp__skip_space(const char *text, int64_t bytes, int64_t at)
 
 typedef struct { rp_encoding *e; int k; rp_level *level; const char *text; int64_t bytes; bool ends; } walk;
 
-/* Text between tokens, of which some may have been handed on. */
+/* Passes on the text between tokens up to `end`; a part of it may have been passed on before. */
 static rp_status put_text(walk *w, int64_t end, bool ends)
 {
     rp_level *l  = w->level;
@@ -90,7 +89,7 @@ static rp_status put_text(walk *w, int64_t end, bool ends)
     return rp__encoding_give(w->e, w->k + 1, w->text + start, end - start, l->first && !(l->past + c->span.start), ends);
 }
 
-/* The token at the cursor; *waits: what follows has to be known first. */
+/* Processes the token at the cursor. *waits: the decision needs the text that follows. */
 static rp_status take_token(walk *w, const rp_added *token, int64_t length, bool *waits)
 {
     rp_cursor *c  = &w->level->cursor;
@@ -102,7 +101,7 @@ static rp_status take_token(walk *w, const rp_added *token, int64_t length, bool
         if (token->rstrip && end >= space_end) space_end = rp__skip_space(w->text, w->bytes, end);
         *waits = !w->ends && token->rstrip && space_end == w->bytes;
         if (*waits) return RP_OK;
-        c->space_end = space_end;       /* the end of a run of spaces is looked for once, however many tokens are in it */
+        c->space_end = space_end;       /* each run of spaces is scanned once, however many tokens are in it */
         if (token->lstrip && start > c->done) start = rp__skip_space_back(w->text, c->done, start);
         RP_TRY(put_text(w, start, true));
         RP_TRY(rp__ids_push(w->e->ctx, &w->e->ids, token->id));
@@ -112,7 +111,7 @@ static rp_status take_token(walk *w, const rp_added *token, int64_t length, bool
     return RP_OK;
 }
 
-/* From `at` to a byte that begins some token. */
+/* The first position from `at` on whose byte begins some token. */
 static int64_t next_start(const rp_added_set *set, const char *text, int64_t bytes, int64_t at)
 {
     const int32_t *root = set->trie.root;
@@ -140,7 +139,7 @@ static rp_status find_tokens(walk *w)
     }
 }
 
-/* Spaces before the next token may be its own, and whether it stands alone depends on the character before it. */
+/* Passes on the text that is certain. Spaces before the next token may belong to it, and whether it stands alone depends on the character before it. */
 static rp_status put_what_is_certain(walk *w, int64_t *used)
 {
     rp_cursor *c = &w->level->cursor;

@@ -1,9 +1,9 @@
-/* tokenizer/bpe.c -- byte-pair merging: of all neighbours the pair of the least rank is joined first, of equals the leftmost.
+/* tokenizer/bpe.c -- byte-pair merging: repeatedly joins the adjacent pair of the lowest rank, the leftmost first if ranks are equal.
  *
- * Symbols are a linked list in an array; candidates wait in a heap. A candidate whose pair has changed in the meantime
- * no longer has the rank it was queued with and is dropped. A piece of n bytes takes O(n log n) steps at most. Short pieces and
- * their ids are cached by hash: text repeats its words. Where no pre-tokenizer cuts, a whole document is one piece; it is cut
- * here between characters that no merge joins (before the space that begins a word, as a rule), which changes no id.
+ * Symbols are a linked list in an array; candidates are in a heap. If a candidate's pair has changed since it was queued, its rank differs and it is
+ * dropped. A piece of n bytes takes at most O(n log n) steps. Short pieces and their ids are cached by hash, because words repeat in text. Without a
+ * pre-tokenizer a whole document is one piece. It is cut here between characters that no merge joins (usually before the space that begins a word),
+ * which changes no id.
  */
 #include "tokenizer/internal.h"
 
@@ -25,7 +25,7 @@ static rp_merge *merge_slot(const rp_bpe *bpe, int32_t left, int32_t right)
     }
 }
 
-/* ---- the heap: least rank first, then leftmost ---- */
+/* ---- the heap: lowest rank first, then leftmost ---- */
 
 static bool before(rp_candidate a, rp_candidate b) { return a.rank != b.rank ? a.rank < b.rank : a.at < b.at; }
 
@@ -62,10 +62,10 @@ static rp_candidate pop(rp_bpe *bpe)
 
 static rp_status bpe_make_room(rp_bpe *bpe, int64_t n)
 {
-    RP_CHECK(bpe->ctx, n < INT32_MAX / 2, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes without a place to cut it", n);
+    RP_CHECK(bpe->ctx, n < INT32_MAX / 2, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes and cannot be cut", n);
     if (n > bpe->symbol_room) RP_TRY(RP_RESIZE(bpe->ctx, bpe->symbol, bpe->symbol_room, n));
     if (2 * n <= bpe->heap_room) return RP_OK;
-    return RP_RESIZE(bpe->ctx, bpe->heap, bpe->heap_room, 2 * n);       /* each merge takes one candidate out and puts at most two in */
+    return RP_RESIZE(bpe->ctx, bpe->heap, bpe->heap_room, 2 * n);       /* each merge removes one candidate and adds at most two */
 }
 
 static void give_back(rp_bpe *bpe)
@@ -78,7 +78,7 @@ static void give_back(rp_bpe *bpe)
     bpe->symbol_room = bpe->heap_room = 0;
 }
 
-/* Bytes to symbols. A byte without a token is `unk`, or nothing where there is none. */
+/* Converts bytes to symbols. A byte without a token becomes `unk`; without an `unk` it is dropped. */
 static int32_t first_symbols(rp_bpe *bpe, const char *piece, int64_t bytes)
 {
     int32_t n     = 0;
@@ -96,7 +96,7 @@ static int32_t first_symbols(rp_bpe *bpe, const char *piece, int64_t bytes)
     return n;
 }
 
-/* What the characters of a piece have become so far. A character without a token waits: the next may fuse with it. */
+/* The symbols of a piece so far. unk_waits: a character without a token is pending, because the next one may fuse with it. */
 typedef struct { int32_t n; bool unk_waits; } spelling;
 
 static void add_symbol(rp_bpe *bpe, spelling *s, int32_t id)
@@ -105,7 +105,7 @@ static void add_symbol(rp_bpe *bpe, spelling *s, int32_t id)
     s->n++;
 }
 
-/* The character as the vocabulary would have it; its bytes, too, are taken with prefix and suffix. */
+/* Adds the prefix and suffix that the vocabulary expects around this character. If it falls back to bytes, they are included, too. */
 static rp_status affix(rp_bpe *bpe, bool first, bool last, const char **text, int64_t *n)
 {
     bool has_prefix = !first && bpe->prefix.n, has_suffix = last && bpe->suffix.n;
@@ -129,7 +129,7 @@ static bool fall_back(rp_bpe *bpe, spelling *s, const char *text, int64_t n)
     return true;
 }
 
-/* Characters to symbols. As in the package, an unknown character that waits does not come before bytes but after them. */
+/* Converts characters to symbols. As in the package, a pending unknown character is placed after the bytes of a fallback, not before them. */
 static rp_status spell(rp_bpe *bpe, const char *piece, int64_t bytes, int32_t *n_symbols)
 {
     spelling s = { 0 };
@@ -183,7 +183,7 @@ static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_i
 {
     int32_t n = 0;
 
-    /* a character is at most as many symbols as it has bytes, with its prefix and suffix */
+    /* a character has at most as many symbols as bytes, its prefix and suffix included */
     RP_TRY(bpe_make_room(bpe, bytes * (1 + bpe->prefix.n) + bpe->suffix.n));
     if (bpe->by_char) RP_TRY(spell(bpe, piece, bytes, &n));
     else n = first_symbols(bpe, piece, bytes);
@@ -202,7 +202,7 @@ static rp_status merge_piece(rp_bpe *bpe, const char *piece, int64_t bytes, rp_i
     return status;
 }
 
-/* With ignore_merges a piece that is a token is that token, whatever merging would make of it. */
+/* With ignore_merges, a piece that equals a token becomes that token even if merging would give something else. */
 static rp_status whole_piece(rp_bpe *bpe, const char *piece, int64_t bytes, int32_t *id)
 {
     *id = -1;
@@ -242,8 +242,8 @@ static rp_status encode_cached(rp_bpe *bpe, const char *piece, int64_t bytes, rp
     return RP_OK;
 }
 
-/* Between two characters that have tokens and that no merge joins, what is left and right is independent. (Others may vanish,
- * or wait for the next.) */
+/* The end of the part that begins at `at`. Parts end between two characters that have tokens and that no merge joins: there the two sides are
+ * independent. (A character without a token may be dropped, or be pending for the next.) */
 static int64_t end_of_part(rp_bpe *bpe, const char *piece, int64_t bytes, int64_t at)
 {
     uint32_t last, next;
@@ -260,7 +260,7 @@ static int64_t end_of_part(rp_bpe *bpe, const char *piece, int64_t bytes, int64_
     return at;
 }
 
-/* The parts but the last, which may have to grow; all of them where the piece ends. */
+/* Encodes all parts but the last, which more text may extend; if the piece ends, all of them. */
 static rp_status encode_parts(rp_bpe *bpe, const char *piece, int64_t bytes, bool ends, rp_ids *ids, int64_t *used)
 {
     for (int64_t at = 0, end; at < bytes; at = end) {
@@ -287,7 +287,7 @@ rp_status rp__bpe_encode_open(rp_bpe *bpe, const char *piece, int64_t bytes, rp_
     return has_parts(bpe) ? encode_parts(bpe, piece, bytes, false, ids, used) : RP_OK;
 }
 
-/* Symbols that stand for no text of their own could be joined where no seam is known: nothing is cut then. */
+/* Records the characters that a merge joins. Symbols that are no text of their own could be joined without a recorded pair; then nothing is cut. */
 static rp_status add_seam(rp_bpe *bpe, const char *left, int64_t left_bytes, const char *right, int64_t right_bytes)
 {
     uint32_t last = 0, first = 0;
@@ -322,7 +322,7 @@ rp_status rp__bpe_add_merge(rp_bpe *bpe, int32_t rank, int32_t left, int32_t rig
     RP_TRY(rp__bytes_push(bpe->ctx, &bpe->mapped, right_text + skip, r->bytes - skip));
     int32_t id = rp__vocab_find_model(vocab, bpe->mapped.at, bpe->mapped.n);
     RP_CHECK(bpe->ctx, id >= 0, RP_ERR_FORMAT,
-             "merge %d ('%.80s' with '%.80s') makes a token that the vocabulary does not have", rank, left_text, right_text);
+             "merge %d ('%.80s' with '%.80s') makes a token that is not in the vocabulary", rank, left_text, right_text);
     *merge_slot(bpe, left, right) = (rp_merge){ left, right, rank };
     bpe->result[rank]             = id;
     if (stands_for_bytes(bpe, left) || stands_for_bytes(bpe, right)) bpe->seams.never = true;

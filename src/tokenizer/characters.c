@@ -36,7 +36,7 @@ bool rp__is_word(uint32_t c)
     case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC:
         return true;
-    case UTF8PROC_CATEGORY_SO:          /* the circled and squared letters are alphabetic */
+    case UTF8PROC_CATEGORY_SO:          /* circled and squared letters are alphabetic */
         return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
                (c >= 0x1f170 && c <= 0x1f189);
     case UTF8PROC_CATEGORY_CF:
@@ -48,7 +48,7 @@ bool rp__is_word(uint32_t c)
     }
 }
 
-/* Bytes that print stand for themselves; the other 68 are, in order, U+0100 and up. */
+/* Printable bytes map to themselves; the other 68 map in order to U+0100 and up. */
 static bool prints(unsigned byte)
 {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;

@@ -1,12 +1,12 @@
-/* tokenizer/charsmap.c -- the rules of SentencePiece's normalizers (nmt_nfkc and its kin) as tokenizer.json carries them.
+/* tokenizer/charsmap.c -- applies the rules of SentencePiece's normalizers (nmt_nfkc and variants) as stored in tokenizer.json.
  *
  *   blob   u32 bytes of the trie │ trie: u32 units │ texts, each ended by a 0 byte
- *   unit   bits 0-7 label, 31 set in a leaf │ bit 8 has a leaf │ bit 9 scales the offset by 256 │ bits 10-30 offset
- *          (a leaf: bits 0-30 are the value, where in the texts the replacement begins)
+ *   unit   bits 0-7 label, 31 set in a leaf │ bit 8 has a leaf │ bit 9 scales the offset by 256 │ bits 10-30 offset (a leaf: bits 0-30 are its value,
+ *          the offset in the texts where the replacement begins)
  *
- * The trie is a double array: the child of a node by a byte is at node ^ offset ^ byte and has that byte as its label
- * (https://github.com/s-yata/darts-clone). As in the package, a grapheme of less than 6 bytes is looked up whole, then every
- * character by itself; of the prefixes that the trie knows the shortest decides, and stands for all that was looked up.
+ * The trie is a double array (https://github.com/s-yata/darts-clone). The child of a node by a byte is at node ^ offset ^ byte
+ * and has that byte as its label. As in the package, a grapheme of less than 6 bytes is first looked up as a whole, then each character by
+ * itself. The shortest prefix in the trie decides, and its replacement replaces everything that was looked up.
  */
 #include "text/bytes.h"
 #include "tokenizer/internal.h"
@@ -25,7 +25,7 @@ static uint32_t unit_at(const rp_charsmap *map, uint32_t i)
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* Where the replacement of the shortest known prefix is, or -1. */
+/* Offset of the replacement of the shortest known prefix, or -1. */
 static int64_t look_up(const rp_charsmap *map, const char *text, int64_t bytes)
 {
     uint32_t node = map->n_units ? offset_of(unit_at(map, 0)) : 0;

@@ -1,7 +1,7 @@
-/* tokenizer/decoders.c -- tokens back to text: steps that each take a list of strings and make another, which are joined at the end.
+/* tokenizer/decoders.c -- converts tokens to text in steps. Each step turns a list of strings into another; at the end the strings are joined.
  *
- * Strings go through all the steps one by one. A step that needs what follows (bytes of one character, Fuse) holds what it
- * has until then; each ends its own list before the next step's.
+ * Strings pass through all steps one by one. A step that depends on what follows (bytes of one character, Fuse) holds its strings until then. A step
+ * ends its own list before the next step ends its list.
  */
 #include "text/bytes.h"
 #include "tokenizer/reader.h"
@@ -36,7 +36,7 @@ static int hex_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* "<0x0A>"; as Rust reads numbers, a plus may stand for the first digit. */
+/* Parses "<0x0A>". As in Rust's number parser, a plus may replace the first digit. */
 static int byte_of(const char *text, int64_t bytes)
 {
     if (bytes != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
@@ -44,7 +44,7 @@ static int byte_of(const char *text, int64_t bytes)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* Neighbouring bytes are a string if they are UTF-8, else a U+FFFD each. */
+/* Adjacent bytes form one string if they are valid UTF-8; otherwise each becomes U+FFFD. */
 static rp_status emit_bytes(rp_decoding *d, int k)
 {
     rp_decoder *s = &d->step[k];
@@ -75,7 +75,7 @@ static rp_status run_fuse(rp_decoding *d, int k, const char *text, int64_t bytes
     return emit(d, k, NULL, 0);
 }
 
-/* A string with a character outside the alphabet stands for its own bytes. */
+/* Converts a string from the byte-level alphabet. If any character is outside the alphabet, the string is copied as it is. */
 static rp_status put_bytes(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out)
 {
     int64_t start = out->n;
@@ -119,7 +119,7 @@ static rp_status run_strip(rp_decoding *d, int k, const char *text, int64_t byte
     return emit(d, k, text, bytes);
 }
 
-/* The character that stands for spaces is one again; those of the first token came from in front. */
+/* Replaces the marker by a space. In the first token it is removed, because the encoder put it in front of the text. */
 static rp_status run_metaspace(rp_decoding *d, int k, const char *text, int64_t bytes)
 {
     rp_decoder *s = &d->step[k];
@@ -134,7 +134,7 @@ static rp_status run_metaspace(rp_decoding *d, int k, const char *text, int64_t 
     return emit(d, k, text && s->made.n ? s->made.at : text ? "" : NULL, s->made.n);
 }
 
-/* In this order, each over the whole of what the one before made. */
+/* The replacements run in this order, each over the complete result of the one before. */
 static rp_status clean_up(rp_ctx *ctx, rp_bytes *text, rp_bytes *spare)
 {
     static const char *const pairs[][2] = { { " .", "." }, { " ?", "?" }, { " !", "!" }, { " ,", "," }, { " ' ", "'" }, { " n't", "n't" },
@@ -170,7 +170,7 @@ static rp_status run_wordpiece(rp_decoding *d, int k, const char *text, int64_t 
     return emit(d, k, s->made.n ? s->made.at : "", s->made.n);
 }
 
-/* The suffix that ends a word is a space, but for the last token's. */
+/* The suffix that ends a word becomes a space, except in the last token. */
 static rp_status run_suffix(rp_decoding *d, int k, const char *text, int64_t bytes)
 {
     const rp_bytes nothing = { 0 }, space = { .at = (char[]){ ' ' }, .n = 1 };
@@ -185,7 +185,7 @@ static rp_status run_suffix(rp_decoding *d, int k, const char *text, int64_t byt
     return text ? rp__bytes_push(d->ctx, &s->held, text, bytes) : emit(d, k, NULL, 0);
 }
 
-/* The first step stands after the tokens, as any other after the step before it. */
+/* Step -1 stands for the tokens themselves, so step 0 receives them as from a previous step. */
 rp_status rp__decode_token(rp_decoding *d, const char *text, int64_t bytes) { return emit(d, -1, text, bytes); }
 
 rp_status rp__decode_end(rp_decoding *d) { return emit(d, -1, NULL, 0); }
@@ -202,7 +202,7 @@ void rp__decoders_free(rp_decoders *decoders)
 
 /* ---- from JSON ---- */
 
-/* A step is on the list before it is filled, so that whatever it holds is freed with the list. */
+/* Appends a step before filling it, so that rp__decoders_free also frees an incomplete one. */
 static rp_status decoders_add(rp_reader *r, rp_decoder step, rp_decoder **out)
 {
     rp_decoders *all = &r->t->decoders;
@@ -282,7 +282,7 @@ static rp_status read_suffix(rp_reader *r, json_t *part)
     return rp__pattern_new(r->ctx, step->content.at, step->content.n, RP_PATTERN_LITERAL, &step->pattern);
 }
 
-/* The byte-level alphabet alone gives back bytes as they were, invalid ones included. */
+/* If the byte-level alphabet is the only step, bytes are returned as they are, invalid ones included. */
 rp_status rp__tokenizer_read_decoder(rp_reader *r, json_t *part)
 {
     static const rp_part_kind kinds[] = {

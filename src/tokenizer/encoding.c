@@ -1,15 +1,15 @@
-/* tokenizer/encoding.c -- a text on its way to ids, given in any number of pieces.
+/* tokenizer/encoding.c -- the path of a text to ids. The text may be given in any number of pieces.
  *
  *   piece ─▶ repair ─▶ added ─▶ normalizer … ─▶ added ─▶ spaces, cut … ─▶ model ─▶ ids
  *             held      held       held          held        held          held
  *
- * A level uses up as much of its text as it can be certain of whatever comes behind it: up to a character that nothing before composes
- * with, a match that looked at nothing beyond the piece, two characters that no merge joins. The rest it holds until more comes, so the
- * ids are those of the whole text wherever it was cut into pieces. What is certain of a span whose end is not known is handed on: digits
- * that never come hold nothing up.
+ * A level consumes the part of its text whose result no further text can change. This part ends at a character that cannot compose with the one
+ * before it, at a match that did not look beyond the piece, or between two characters that no merge joins. The level holds the remainder until more
+ * text comes. So the ids are those of the whole text, wherever it was cut into pieces. If the end of a span is unknown, its certain part is still
+ * passed on: a pre-tokenizer that waits for digits holds nothing up if no digits come.
  *
- * Where nothing is certain, what is held grows, to the whole text if need be. A level is run again when it has twice as much, so time
- * stays in proportion to the text. A text that is one piece is held nowhere and copied only by what changes it.
+ * If nothing is certain, the held text grows, up to the whole text if necessary. A level runs again when the held text has doubled, so the total time
+ * stays proportional to the length of the text. A text given as one piece is never held, and only steps that change it copy it.
  */
 #include "text/bytes.h"
 #include "tokenizer/internal.h"
@@ -18,7 +18,7 @@
 
 enum { KEPT_BYTES = 1 << 20 };
 
-/* The text from `used` on waits; it may be what waited before. */
+/* Holds the text from `used` on; `text` may be the held text itself. */
 static rp_status hold(rp_encoding *e, rp_level *l, const char *text, int64_t bytes, int64_t used)
 {
     int64_t rest = bytes - used;
@@ -59,7 +59,7 @@ rp_status rp__encoding_give(rp_encoding *e, int k, const char *text, int64_t byt
     return RP_OK;
 }
 
-/* ---- the ends of the way ---- */
+/* ---- the first and the last level ---- */
 
 static rp_status repair(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
 {
@@ -85,7 +85,7 @@ static rp_status model(rp_encoding *e, int k, const char *text, int64_t bytes, b
     return t->encode_piece(t, t->mapped.at, t->mapped.n, &e->ids);
 }
 
-/* ---- the whole ---- */
+/* ---- all levels ---- */
 
 static rp_pattern *pattern_of(const rp_level *l) { return l->step ? l->step->pattern : l->stage ? l->stage->pattern : NULL; }
 
@@ -116,7 +116,7 @@ void rp__encoding_build(rp_encoding *e, rp_tokenizer *t)
     encoding_add(e, (rp_level){ .run = model });
 }
 
-/* Buffers that one long text made large are not kept for the next. */
+/* Frees buffers that one long text made large. */
 static void trim(rp_bytes *bytes)
 {
     if (bytes->room > KEPT_BYTES) rp__release(bytes->at);

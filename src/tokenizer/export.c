@@ -1,6 +1,6 @@
-/* tokenizer/export.c -- write a tokenizer as the files of a Hugging Face directory.
+/* tokenizer/export.c -- writes a tokenizer as the files of a Hugging Face directory.
  *
- * From a directory (or a tokenizer.json and its neighbours) the files are copied byte for byte; from GGUF and SentencePiece they are made.
+ * A directory, or a tokenizer.json and the files next to it, is copied byte for byte. For GGUF and SentencePiece the files are generated.
  */
 #include "base/file.h"
 #include "base/json_text.h"
@@ -10,11 +10,11 @@
 
 #define COPY_CAP_BYTES (INT64_C(512) << 20)
 
-/* What tokens were made by goes with the model, or nothing does: a file that was changed meanwhile may be half of one. mark NULL: any will do. */
+/* The export must contain the tokenizer that produced the tokens. A file that has changed since loading is refused. mark NULL: no check. */
 static rp_status check_mark(rp_ctx *ctx, const char *path, const char *text, int64_t bytes, const uint64_t *mark)
 {
     RP_CHECK(ctx, !mark || rp__hash(text, (size_t)bytes, RP_HASH_START) == *mark, RP_ERR_IO,
-             "'%s' has changed since it was read: what it was has to be put back", path);
+             "'%s' has changed since it was read: restore the original file", path);
     return RP_OK;
 }
 
@@ -101,7 +101,7 @@ static rp_status write_spm(rp_tokenizer *t, const char *folder, const char *name
     rp_status status = rp__tokenizer_spm_folder(t->ctx, folder, name, &root, &config, &mark);
 
     if (status == RP_OK && mark != t->mark)
-        status = rp_fail(t->ctx, RP_ERR_IO, "'%s' in '%s' has changed since it was read: what it was has to be put back", name, folder);
+        status = rp_fail(t->ctx, RP_ERR_IO, "'%s' in '%s' has changed since it was read: restore the original file", name, folder);
     if (status == RP_OK) status = write_made(t->ctx, directory, root, config);
     for (int i = 0; i < RP_COUNT(beside) && status == RP_OK; i++) status = copy(t->ctx, folder, beside[i], directory, beside[i], NULL);
     json_decref(root);

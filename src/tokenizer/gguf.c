@@ -1,6 +1,6 @@
-/* tokenizer/gguf.c -- the tokenizer.json and tokenizer_config.json that the metadata of a GGUF file amounts to.
+/* tokenizer/gguf.c -- converts the metadata of a GGUF file to the equivalent tokenizer.json and tokenizer_config.json.
  *
- * Loading and exporting both go through this JSON, so what is exported encodes as what was loaded.
+ * Loading and exporting both use this JSON, so an exported tokenizer encodes like the loaded one.
  */
 #include "tokenizer/gguf.h"
 
@@ -14,7 +14,7 @@ static const maker makers[] = {
     { "bert", rp__gguf_make_bert },
 };
 
-/* ---- what the makers share ---- */
+/* ---- shared by the makers ---- */
 
 static bool is_text(rp_gguf_string t, const char *text) { return t.bytes == (int64_t)strlen(text) && !memcmp(t.text, text, strlen(text)); }
 
@@ -102,7 +102,7 @@ static rp_status find_arrays(rp_gguf_words *w)
     return RP_OK;
 }
 
-/* Which added tokens take the white space beside them a GGUF file does not say; here by what it does say of its model. */
+/* A GGUF file does not record which added tokens take adjacent white space. This table infers it from other metadata of the model. */
 static const struct { const char *key, *value, *token; bool lstrip, rstrip; } strips[] = {
     { "general.architecture", "phi3", "<unk>", false, false }, { "general.architecture", "phi3", "<s>", false, false },
     { "general.architecture", "phi3", "<|endoftext|>", false, false }, { "general.architecture", "phi3", NULL, false, true },
@@ -110,7 +110,7 @@ static const struct { const char *key, *value, *token; bool lstrip, rstrip; } st
     { "tokenizer.ggml.pre", "modern-bert", "[MASK]", true, false },
 };
 
-/* Index into strips, -1 where the token takes nothing. */
+/* Index into strips; -1 if the token takes no white space. */
 static int find_strip(const rp_gguf_words *w, rp_gguf_string token)
 {
     for (int i = 0; i < RP_COUNT(strips); i++) {
@@ -120,7 +120,7 @@ static int find_strip(const rp_gguf_words *w, rp_gguf_string token)
     return -1;
 }
 
-/* "[PAD7]" fills id 7 where a model has more rows than its tokenizer has tokens. */
+/* "[PAD7]" fills id 7 if a model has more embedding rows than its tokenizer has tokens. */
 static bool is_filler(rp_gguf_string t, int64_t id)
 {
     char text[32];
@@ -144,9 +144,9 @@ static rp_status make_added(const rp_gguf_words *w, json_t *added)
     return RP_OK;
 }
 
-/* ---- putting together ---- */
+/* ---- assembling ---- */
 
-/* BERT's documents begin with [CLS], which older files call so and newer ones bos. */
+/* The key of the token that begins BERT's documents, [CLS]: cls_token_id in older files, bos_token_id in newer ones. */
 static const char *bos_key(const rp_gguf_words *w)
 {
     static const char bos[] = "tokenizer.ggml.bos_token_id", cls[] = "tokenizer.ggml.cls_token_id";
@@ -186,7 +186,7 @@ static void free_parts(rp_gguf_parts *p)
     json_decref(p->decoder);
 }
 
-/* Everything around the lists; takes nothing over. */
+/* Builds the tokenizer.json around the lists. References to its arguments are not taken over. */
 static json_t *assemble(const rp_gguf_words *w, const rp_gguf_parts *p, json_t *added)
 {
     return json_pack("{sssnsnsOsO?sO?so?sO?sO}", "version", "1.0", "truncation", "padding", "added_tokens", added,

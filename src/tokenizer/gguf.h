@@ -1,8 +1,8 @@
-/* tokenizer/gguf.h -- what the files that make a tokenizer.json of a GGUF file share.
+/* tokenizer/gguf.h -- shared by the files that convert a GGUF file to a tokenizer.json.
  *
- *   gguf.c         finds the lists, asks a maker for the parts by tokenizer.ggml.model, puts them together
+ *   gguf.c         finds the lists, selects a maker by tokenizer.ggml.model, assembles the parts
  *   gguf_bytes.c   gpt2: byte-level BPE, its pre-tokenizer by name (gguf_names.def); gemma4
- *   gguf_words.c   llama, t5, bert: what SentencePiece and BERT make
+ *   gguf_words.c   llama, t5, bert: tokenizers of SentencePiece and BERT
  */
 #ifndef RP_TOKENIZER_GGUF_H
 #define RP_TOKENIZER_GGUF_H
@@ -14,24 +14,24 @@ enum { RP_GGUF_TOKEN_NORMAL = 1, RP_GGUF_TOKEN_UNKNOWN, RP_GGUF_TOKEN_CONTROL, R
 typedef struct {
     rp_ctx *ctx;
     const rp_gguf *file;
-    const char *name;               /* of the file, for messages */
-    const rp_gguf_value *tokens, *types, *merges, *scores;     /* only tokens are always there */
+    const char *name;               /* name of the file, for messages */
+    const rp_gguf_value *tokens, *types, *merges, *scores;     /* NULL if absent, except tokens */
 } rp_gguf_words;
 
-/* The parts of a tokenizer.json, NULL for null; each the maker's until it returns RP_OK. */
+/* The parts of a tokenizer.json; NULL means null. A maker owns them until it returns RP_OK, then the caller does. */
 typedef struct { json_t *model, *normalizer, *pre_tokenizer, *decoder; bool adds_bos; } rp_gguf_parts;
 
 const rp_gguf_value *rp__words_get(const rp_gguf_words *w, const char *key, rp_gguf_kind want, rp_gguf_kind element);
 bool rp__words_flag(const rp_gguf_words *w, const char *key, bool missing);
 int rp__words_type(const rp_gguf_words *w, int64_t id);
-/* The token that a key names by id; NULL where there is none. */
+/* The token whose id is the value of `key`; NULL if there is none. json_decref it. */
 json_t *rp__words_named(const rp_gguf_words *w, const char *key);
 rp_status rp__words_bad(const rp_gguf_words *w, int64_t id);
 rp_status rp__words_no_memory(const rp_gguf_words *w);
-/* Add a token with its id to a vocabulary; one that is there already, or is not UTF-8, is an error. */
+/* Add a token with its id to a vocabulary. errors RP_ERR_FORMAT a duplicate token, or one that is not UTF-8 */
 rp_status rp__words_add(const rp_gguf_words *w, json_t *vocab, const char *text, int64_t bytes, int64_t id);
 
-/* The parts of a BPE whose tokens have U+2581 for spaces and bytes for what is no token; `prefix`: a space goes in front of a text. */
+/* The parts of a BPE that writes U+2581 for spaces and falls back to bytes for text without a token. `prefix`: put a space in front of a text. */
 void rp__gguf_marked_spaces(const rp_gguf_words *w, json_t *vocab, json_t *merges, bool prefix, rp_gguf_parts *out);
 
 rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out);

@@ -1,7 +1,7 @@
 /* tokenizer/gguf_bytes.c -- the parts of a tokenizer with merges ("gpt2", "gemma4") in a GGUF file.
  *
- * A byte-level one names its pre-tokenizer instead of writing it down; gguf_names.def has what the names stand for. Gemma 4 has none:
- * spaces are marked, and what has no token becomes bytes.
+ * A byte-level tokenizer only names its pre-tokenizer; gguf_names.def defines the names. Gemma 4 has no pre-tokenizer: spaces are marked, and text
+ * without a token becomes bytes.
  */
 #include "tokenizer/gguf.h"
 
@@ -40,7 +40,7 @@ static rp_status make_vocab(const rp_gguf_words *w, json_t *vocab)
     return RP_OK;
 }
 
-/* "left right"; neither has a space, but a token may begin with one in files that were made by hand. */
+/* Splits "left right" at the space. A token may itself begin with a space in hand-made files, so the first byte is skipped. */
 static rp_status make_merges(const rp_gguf_words *w, json_t *merges)
 {
     for (int64_t i = 0; i < w->merges->count; i++) {
@@ -54,7 +54,7 @@ static rp_status make_merges(const rp_gguf_words *w, json_t *merges)
     return RP_OK;
 }
 
-/* The table is written with apostrophes for quotes outside patterns, which are in quotes already. */
+/* Converts an entry of the table to JSON. The table has apostrophes instead of quotes, except around patterns, which are in quotes. */
 static json_t *parse_kind(rp_ctx *ctx, const char *text)
 {
     char *quoted = rp__host_text(ctx, text);

@@ -1,7 +1,7 @@
-/* tokenizer/gguf_words.c -- the parts of a tokenizer that SentencePiece ("llama", "t5") or BERT made, in a GGUF file.
+/* tokenizer/gguf_words.c -- the parts of a tokenizer made by SentencePiece ("llama", "t5") or BERT, in a GGUF file.
  *
- * SentencePiece's BPE joins the neighbours whose token has the best score. As transformers does, that becomes a list of merges:
- * every way to cut a token into two tokens, by falling score, then falling lengths of the left and of the right part.
+ * SentencePiece's BPE joins the adjacent pair whose token has the best score. As in transformers, this becomes a list of merges: every way to cut a
+ * token into two tokens, ordered by decreasing score, then by decreasing lengths of the left and of the right part.
  */
 #include "tokenizer/gguf.h"
 
@@ -15,7 +15,7 @@
 
 static bool has_space(rp_gguf_string t) { return t.bytes >= 3 && !memcmp(t.text, SPACE, 3); }
 
-/* ---- merges of scores ---- */
+/* ---- merges from scores ---- */
 
 typedef struct { double score; int32_t left, right, left_chars, right_chars; int64_t order; } pair;
 typedef struct { const rp_gguf_words *w; rp_vocab vocab; pair *pair; int64_t n, room; } pairs;
@@ -205,7 +205,7 @@ static rp_status make_t5_normalizer(const rp_gguf_words *w, rp_gguf_parts *out)
     return RP_OK;
 }
 
-/* Are there tokens for bytes? Then what has no token becomes those. */
+/* Are there tokens for bytes? Then text without a token becomes bytes. */
 static bool has_bytes(const rp_gguf_words *w)
 {
     for (int64_t i = 0; w->types && i < w->types->count; i++)
@@ -225,7 +225,7 @@ rp_status rp__gguf_make_t5(const rp_gguf_words *w, rp_gguf_parts *out)
     const rp_gguf_value *unk = rp__gguf_get(w->file, "tokenizer.ggml.unknown_token_id");
     const char *prepend      = rp__words_flag(w, "tokenizer.ggml.add_space_prefix", true) ? "always" : "never";
     bool bytes               = has_bytes(w);
-    bool trims               = trims_spaces(w);         /* if not, there are tokens with more of them than one in front */
+    bool trims               = trims_spaces(w);         /* if not trimmed, there are tokens that begin with several spaces */
     json_t *vocab            = json_array();
     rp_status status         = RP_OK;
 
@@ -244,8 +244,8 @@ done:
 
 /* ---- bert ---- */
 
-/* In the file a token that begins a word has a space in front and one that continues it nothing. Words are in lower case unless
- * some token is not: the file does not say. */
+/* In the file, a token that begins a word starts with a space; one that continues a word does not. The file does not record whether text is
+ * lower-cased: *lower is true if no token has a capital letter. */
 static rp_status make_words(const rp_gguf_words *w, json_t *vocab, bool *lower)
 {
     char text[256] = "##";

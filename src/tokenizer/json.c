@@ -1,7 +1,7 @@
-/* tokenizer/json.c -- a tokenizer from the JSON of the `tokenizers` package.
+/* tokenizer/json.c -- builds a tokenizer from the JSON of the `tokenizers` package.
  *
- * Here: added tokens, bos and eos, and what the files that read the other parts share (reader.h). Of the
- * post-processor only which tokens go in front and behind; truncation and padding do not change the ids of a text.
+ * This file reads the added tokens, bos and eos, and has helpers for the files that read the other parts (reader.h). From the post-processor it
+ * reads only which tokens begin and end a text. Truncation and padding do not change the ids of a text.
  */
 #include "base/json_text.h"
 #include "text/bytes.h"
@@ -47,24 +47,24 @@ rp_status rp__part_pattern(rp_reader *r, const json_t *part, rp_pattern **out)
                            text == regex ? 0 : RP_PATTERN_LITERAL, out);
 }
 
-rp_status rp__read_parts(rp_reader *r, json_t *part, const char *what, const char *list, const rp_part_kind *kinds, int n_kinds)
+rp_status rp__read_parts(rp_reader *r, json_t *part, const char *kind_name, const char *list, const rp_part_kind *kinds, int n_kinds)
 {
     json_t *inner;
     size_t i;
 
     if (!part || json_is_null(part)) return RP_OK;
     if (!strcmp(rp__part_kind(part), "Sequence")) {
-        json_array_foreach(json_object_get(part, list), i, inner) RP_TRY(rp__read_parts(r, inner, what, list, kinds, n_kinds));
+        json_array_foreach(json_object_get(part, list), i, inner) RP_TRY(rp__read_parts(r, inner, kind_name, list, kinds, n_kinds));
         return RP_OK;
     }
     for (int k = 0; k < n_kinds; k++)
         if (!strcmp(rp__part_kind(part), kinds[k].type)) return kinds[k].read(r, part);
-    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, what, rp__part_kind(part));
+    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, kind_name, rp__part_kind(part));
 }
 
 /* ---- added tokens ---- */
 
-/* As the package numbers them: by the vocabulary, else after all that there is; the id in the file is only a claim. */
+/* The id as the package numbers it: the vocabulary's, otherwise the next after all others. The id in the file is not used. */
 static int32_t id_for(const rp_vocab *vocab, const char *text, int64_t bytes, int32_t greatest)
 {
     int32_t id = rp__vocab_find(vocab, text, bytes);
@@ -108,7 +108,7 @@ static rp_status read_added(rp_reader *r, json_t *added)
 
 /* ---- bos and eos ---- */
 
-/* The tokens that go in front of a text and behind it, NULL where none does. */
+/* Tokens that begin and end a text; NULL: none. */
 typedef struct { const char *front, *back; } ends;
 
 static void read_template(json_t *part, ends *out)
@@ -150,7 +150,7 @@ static rp_status read_post_processor(rp_reader *r, json_t *part, ends *out)
                    rp__part_kind(part));
 }
 
-/* "bos_token" is the token or an object with it; "bos_token_id", from config.json, is an id or a list of them. */
+/* "bos_token" is a token, or an object that contains it. "bos_token_id", from config.json, is an id or a list of ids. */
 static int32_t special_id(const rp_tokenizer *t, const json_t *config, const char *key, const char *id_key)
 {
     const json_t *value = json_object_get(config, key), *id = json_object_get(config, id_key);
@@ -212,7 +212,7 @@ rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, in
     json_error_t error;
     json_t *root = rp__json_read(text, (size_t)bytes, JSON_ALLOW_NUL, &error);
 
-    /* transformers writes a model_max_length of 10^30 where there is none; nothing that is read here is as large. */
+    /* transformers writes a model_max_length of 10^30 for "no limit", which overflows; no number that is used here is that large */
     if (!root && json_error_code(&error) == json_error_numeric_overflow)
         root = rp__json_read(text, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     RP_CHECK(ctx, root, json_error_code(&error) == json_error_out_of_memory ? RP_ERR_MEMORY : RP_ERR_FORMAT,

@@ -1,8 +1,8 @@
-/* tokenizer/matches.c -- all matches of a pattern in a text, and the text with them replaced. */
+/* tokenizer/matches.c -- iterates over all matches of a pattern, and replaces them. */
 #include "text/bytes.h"
 #include "tokenizer/internal.h"
 
-/* An empty match at the end of a text that goes on is not certain, whatever was looked at. */
+/* An empty match at the end of an open text is never certain. */
 static rp_status next(rp_matches *m)
 {
     uint32_t point;

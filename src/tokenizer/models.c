@@ -1,4 +1,4 @@
-/* tokenizer/models.c -- the model of a tokenizer.json: vocabulary, and what bpe.c, unigram.c or wordpiece.c need beside it. */
+/* tokenizer/models.c -- reads the model of a tokenizer.json: its vocabulary and the data of bpe.c, unigram.c or wordpiece.c. */
 #include "text/bytes.h"
 #include "tokenizer/reader.h"
 
@@ -50,7 +50,7 @@ static rp_status read_merge(rp_reader *r, const json_t *merge, int32_t rank)
     } else {
         return rp_fail(r->ctx, RP_ERR_FORMAT, "cannot read '%s': merge %d is not a pair of tokens", r->name, rank);
     }
-    RP_READ_CHECK(r, RP_ERR_FORMAT, left >= 0 && right >= 0, "merge %d names a token that the vocabulary does not have",
+    RP_READ_CHECK(r, RP_ERR_FORMAT, left >= 0 && right >= 0, "merge %d names a token that is not in the vocabulary",
                   r->name, rank);
     return rp__bpe_add_merge(&r->t->bpe, rank, left, right);
 }
@@ -90,7 +90,7 @@ static rp_status read_bpe(rp_reader *r, json_t *model)
     return RP_OK;
 }
 
-/* Over the byte-level alphabet symbols are bytes, which is fast; with prefixes or suffixes they are its characters. */
+/* Over the byte-level alphabet symbols are bytes, which is fast. With prefixes or suffixes they are characters of that alphabet. */
 static rp_status finish_bpe(rp_reader *r, const json_t *model)
 {
     rp_bpe *bpe   = &r->t->bpe;
@@ -114,8 +114,8 @@ static rp_status encode_unigram(rp_tokenizer *t, const char *piece, int64_t byte
     return rp__unigram_encode(&t->unigram, piece, bytes, ids);
 }
 
-/* The double that the package reads where a file says `value`: it divides the digits, rounded, by a power of ten, rounded again, which
- * may be one unit off. Equal ways to write a text differ by as little, so it decides ids. The digits are the fewest that say the value. */
+/* Returns the double that the package reads for the decimal `value`. It divides the rounded digits by a rounded power of ten, so the result may be
+ * off by one unit. Scores of equally good segmentations differ by as little, so this decides ids. The digits are the fewest that give the value. */
 static double as_the_package_reads(double value)
 {
     char text[40];
@@ -210,7 +210,7 @@ static rp_status read_wordpiece(rp_reader *r, json_t *model)
     return fill_tries(r);
 }
 
-/* ---- any ---- */
+/* ---- any model ---- */
 
 static const struct {
     const char *type;
@@ -220,7 +220,7 @@ static const struct {
     { "BPE", read_bpe, finish_bpe }, { "Unigram", read_unigram, NULL }, { "WordPiece", read_wordpiece, NULL },
 };
 
-/* Old files leave the type out; what has merges is BPE, what has scores Unigram. */
+/* Old files have no type: a model with merges is BPE, one with scores Unigram. */
 static const char *type_of(const json_t *model)
 {
     if (json_object_get(model, "type")) return rp__part_kind(model);

@@ -1,8 +1,7 @@
-/* tokenizer/normalize.c -- Unicode normal forms by utf8proc, as the `tokenizers` package gives them.
+/* tokenizer/normalize.c -- Unicode normal forms by utf8proc, equal to those of the `tokenizers` package.
  *
- * The package's tables are those of Unicode 9: characters that came later and have properties now (RP_INERT in
- * unicode_late.def) pass unchanged and nothing composes or reorders across them. Marks are ordered here, by counting,
- * because utf8proc's own ordering takes quadratic time on long runs.
+ * The package has the tables of Unicode 9. Characters that were added later and have properties now (RP_INERT in unicode_late.def) pass unchanged,
+ * and nothing composes or reorders across them. Marks are ordered here, long runs with a counting sort, because utf8proc's ordering is quadratic.
  */
 #include "tokenizer/internal.h"
 
@@ -12,7 +11,7 @@
 #include "base/list.h"
 #include "text/bytes.h"
 
-enum { EXPANSION = 18, SHORT_RUN = 32, CHUNK = 4096 };     /* U+FDFA becomes 18 characters */
+enum { EXPANSION = 18, SHORT_RUN = 32, CHUNK = 4096 };     /* EXPANSION: U+FDFA becomes 18 characters */
 
 typedef struct {
     rp_ctx *ctx;
@@ -35,7 +34,7 @@ static bool is_inert(uint32_t c)
     };
     int low = 0, high = RP_COUNT(inert);
 
-    if (c == 0x11a7) return true;       /* just below the final consonants of Hangul: utf8proc 2.8 composes it away */
+    if (c == 0x11a7) return true;       /* the character before the final consonants of Hangul: utf8proc 2.8 drops it when composing */
     while (low < high) {
         int middle = (low + high) / 2;
         if (c > inert[middle].last) low = middle + 1;
@@ -68,7 +67,7 @@ static rp_status sort_long(normalizer *z, utf8proc_int32_t *run, int64_t n)
     return RP_OK;
 }
 
-/* Stable, by combining class, each run of marks by itself. */
+/* Sorts each run of marks by combining class. Stable. */
 static rp_status order_marks(normalizer *z)
 {
     for (int64_t i = 0; i < z->n;) {
@@ -114,7 +113,7 @@ rp_status rp__normalize(rp_ctx *ctx, rp_normal_form form, const char *text, int6
     for (int64_t at = 0; at < bytes;) {
         at += rp__utf8_next(text + at, bytes - at, &point);
         bool inert = is_inert(point);
-        /* nothing joins an ASCII character to what is before it */
+        /* an ASCII character does not combine with the one before it */
         if (inert || (point < 128 && z.n >= CHUNK)) RP_TRY_GOTO(flush(&z));
         if (!inert) {
             RP_TRY_GOTO(add_point(&z, point));

@@ -1,4 +1,4 @@
-/* tokenizer/normalizers.c -- the steps that a text goes through before it is cut: each takes a passage and appends what it makes of it. */
+/* tokenizer/normalizers.c -- the normalizers of a tokenizer.json. Each takes a passage of text and appends its normalized form. */
 #include "text/bytes.h"
 #include "tokenizer/reader.h"
 
@@ -21,7 +21,7 @@ static bool is_ascii(const char *text, int64_t bytes)
     return any < 0x80;
 }
 
-/* Nothing joins an ASCII character to what is before it; what comes behind it may. Normal forms leave ASCII as it is. */
+/* An ASCII character does not combine with the one before it, but a later one may combine with it. Normal forms keep ASCII unchanged. */
 static rp_status run_form(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     if (!in->ends) {
@@ -65,7 +65,7 @@ static rp_status run_replace(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, r
     return RP_OK;
 }
 
-/* White space waits: it may be the text's end. */
+/* Trailing white space is held: the text may end after it. */
 static rp_status run_strip(rp_ctx *ctx, rp_normalizer *step, rp_passage *in, rp_bytes *out)
 {
     int64_t start = step->left && !in->cursor->begun ? rp__skip_space(in->text, in->bytes, 0) : 0;
@@ -189,7 +189,7 @@ void rp__normalizers_free(rp_normalizers *normalizers)
 
 /* ---- from JSON ---- */
 
-/* A step is on the list before it is filled, so that whatever it holds is freed with the list. */
+/* Appends a step before filling it, so that rp__normalizers_free also frees an incomplete one. */
 static rp_status normalizers_add(rp_reader *r, rp_normalizer step, rp_normalizer **out)
 {
     rp_normalizers *all = &r->t->normalizers;

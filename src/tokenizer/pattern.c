@@ -1,8 +1,8 @@
-/* tokenizer/pattern.c -- regular expressions of the `tokenizers` package (Oniguruma, Unicode 16) run by PCRE2 (Unicode 14).
+/* tokenizer/pattern.c -- runs regular expressions of the `tokenizers` package (Oniguruma, Unicode 16) with PCRE2 (Unicode 14).
  *
- * The pattern is rewritten so that both mean the same: \s as the White_Space characters (PCRE2 would add U+180E), \w and
- * \d by categories, every \p{..} widened by the characters that unicode_late.def lists. Constructs that differ, or that
- * nobody has compared, are refused by name rather than run with another meaning.
+ * The pattern is rewritten so that both engines match the same: \s becomes the White_Space characters (PCRE2 would add U+180E), \w and \d become
+ * categories, and every \p{..} is extended by the characters in unicode_late.def. Constructs that differ, or that have not been compared, are refused
+ * by name.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/bytes.h"
@@ -19,36 +19,36 @@ struct rp_pattern {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
-    uint32_t look_back;             /* characters; one at least: `^` looks at what is before it */
-    bool made_open;                 /* machine code for texts that go on is there */
-    int64_t repeats, weight;        /* turns of a counted repeat that PCRE2 does not tell of · steps of a look at a character */
-    rp_work own, *work;             /* of the text that began last; `own.bytes` were searched */
-    int64_t most;                   /* steps that the text has */
-    PCRE2_SIZE seen;                /* where the last step was */
+    uint32_t look_back;             /* characters; at least one: `^` looks at the one before */
+    bool made_open;                 /* machine code for open texts exists */
+    int64_t repeats, weight;        /* turns of a counted repeat that PCRE2 does not report · steps per item */
+    rp_work own, *work;             /* of the current text; `own.bytes` were searched */
+    int64_t most;                   /* step limit of the text */
+    PCRE2_SIZE seen;                /* position of the last callout */
 };
 
 typedef struct { rp_ctx *ctx; const char *text; int64_t n, at; rp_bytes out; unsigned flags; int64_t repeats, members; bool after_group; } rewriter;
 
-/* The work of a text. PCRE2's own limit counts backtracking and not the bytes that an item runs over: `(?<!q)a*+b` takes minutes within it.
- * So PCRE2 calls back before each item of the pattern. The item pays a step, one for each byte passed since the last call, and one for each
- * turn of a counted repeat that may fail unseen. Code and classes of many bytes are slow: the pattern's weight multiplies the price.
- * A step takes 1 to 15 ns on a Xeon 6 (docs/tokenizers.md). The patterns of published models take at most 48 steps a byte. */
+/* Limits of the work for one text. PCRE2's own limit counts backtracking but not the bytes that an item passes over: `(?<!q)a*+b` runs for minutes
+ * within it. Therefore PCRE2 calls back before each item of the pattern. An item costs one step, one per byte passed since the last callback, and one
+ * per turn of a counted repeat that may fail unseen. Code and classes of many bytes are slow, so the pattern's weight multiplies the cost.
+ * A step takes 1 to 15 ns on a Xeon 6 (docs/tokenizers.md). The patterns of published models take at most 48 steps per byte. */
 enum { TEXT_STEPS = 10000000, STEPS_PER_BYTE = 64, WEIGHT_BYTES = 1024, WEIGHT_MEMBERS = 128, PATTERN_BYTES = 4096, CLASS_MEMBERS = 512,
-       INTERPRETER_KIB = 64 << 10 };      /* what backtracking may hold where there is no machine code */
+       INTERPRETER_KIB = 64 << 10 };      /* memory for backtracking without machine code */
 
 #define SPACES "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define NOT_SPACES \
     "\\x00-\\x08\\x0e-\\x1f\\x21-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}" \
     "\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
-/* Oniguruma's word characters: alphabetic, marks, decimal digits, connectors, and the numbers of Latin-1. */
+/* Oniguruma's word characters: alphabetic characters, marks, decimal digits, connectors, and the numbers of Latin-1. */
 #define WORD_REST "\\xb2\\xb3\\xb9\\xbc-\\xbe\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 
 static rp_status pattern_put(rewriter *r, const char *text) { return rp__bytes_push(r->ctx, &r->out, text, (int64_t)strlen(text)); }
 
-static rp_status pattern_refuse(rewriter *r, const char *what)
+static rp_status pattern_refuse(rewriter *r, const char *construct)
 {
     return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "the pattern '%.*s' uses %s, which is not supported",
-                   (int)(r->n < 200 ? r->n : 200), r->text, what);
+                   (int)(r->n < 200 ? r->n : 200), r->text, construct);
 }
 
 static char peek(const rewriter *r, int64_t ahead) { return r->at + ahead < r->n ? r->text[r->at + ahead] : 0; }
@@ -61,7 +61,7 @@ static rp_status put_range(rewriter *r, uint32_t first, uint32_t last)
     return pattern_put(r, text);
 }
 
-/* \p{name} as it stands inside a class: PCRE2's own, and what came later. */
+/* Writes \p{name} for use inside a class: PCRE2's own characters, and those that were added later. */
 static rp_status put_category(rewriter *r, const char *name)
 {
     static const struct { uint32_t first, last; char category[4]; } late[] = {
@@ -102,12 +102,12 @@ static rp_status put_word(rewriter *r)
     return pattern_put(r, WORD_REST);
 }
 
-/* {name} after \p. Categories that unassigned characters have (C, Cn) shrink with each Unicode and cannot be widened. */
+/* Reads {name} after \p. Categories of unassigned characters (C, Cn) shrink with each version of Unicode, so they cannot be extended. */
 static rp_status read_category(rewriter *r, char name[4])
 {
     static const char *const known[] = { "L", "M", "N", "P", "S", "Z", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",
         "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Han" };
-    char what[64];
+    char construct[64];
     int64_t end = r->at;
 
     while (end < r->n && r->text[end] != '}') end++;
@@ -121,11 +121,11 @@ static rp_status read_category(rewriter *r, char name[4])
         r->at = end - length - 1;
     }
     length = end - r->at + (end < r->n);
-    snprintf(what, sizeof what, "the property '\\p%.*s'", (int)(length < 40 ? length : 40), r->text + r->at);
-    return pattern_refuse(r, what);
+    snprintf(construct, sizeof construct, "the property '\\p%.*s'", (int)(length < 40 ? length : 40), r->text + r->at);
+    return pattern_refuse(r, construct);
 }
 
-/* \x{..}, \xHH or \uHHHH: one character. */
+/* Rewrites \x{..}, \xHH or \uHHHH, one character. */
 static rp_status escape_hex(rewriter *r, char kind)
 {
     static const char digits[] = "0123456789abcdefABCDEF";
@@ -149,7 +149,7 @@ static rp_status escape_hex(rewriter *r, char kind)
     return pattern_refuse(r, "a hexadecimal escape");
 }
 
-/* A set of characters where one stands: by itself it needs brackets, inside a class it must not have them. */
+/* Writes a set of characters: with brackets on its own, without them inside a class. */
 static rp_status put_set(rewriter *r, bool in_class, bool negated, const char *category, const char *ranges)
 {
     if (in_class && negated) return pattern_refuse(r, "a negated set inside a class");
@@ -160,10 +160,10 @@ static rp_status put_set(rewriter *r, bool in_class, bool negated, const char *c
     return in_class ? RP_OK : pattern_put(r, "]");
 }
 
-/* At the character after a backslash. */
+/* Rewrites an escape; the position is after the backslash. */
 static rp_status escape(rewriter *r, bool in_class)
 {
-    char c = peek(r, 0), name[4], text[] = { '\\', c, 0 }, what[32];
+    char c = peek(r, 0), name[4], text[] = { '\\', c, 0 }, construct[32];
 
     r->at++;
     switch (c) {
@@ -180,8 +180,8 @@ static rp_status escape(rewriter *r, bool in_class)
     default: break;
     }
     if (c > 32 && c < 127 && !strchr("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", c)) return pattern_put(r, text);
-    snprintf(what, sizeof what, "'\\%c'", c > 32 && c < 127 ? c : '?');
-    return pattern_refuse(r, what);
+    snprintf(construct, sizeof construct, "'\\%c'", c > 32 && c < 127 ? c : '?');
+    return pattern_refuse(r, construct);
 }
 
 static rp_status rewrite_class(rewriter *r)
@@ -225,7 +225,7 @@ static rp_status rewrite_group(rewriter *r)
     return pattern_put(r, "(");
 }
 
-/* Turns of a counted character that may go by before it fails: one less than its lowest count. A group's items call back themselves. */
+/* Records the turns of a counted character that may pass before it fails: one less than the lowest count. A group's items call back themselves. */
 static void count_repeats(rewriter *r, int64_t digits)
 {
     int64_t n = 0;
@@ -234,7 +234,7 @@ static void count_repeats(rewriter *r, int64_t digits)
     if (n - 1 > r->repeats) r->repeats = n - 1;
 }
 
-/* {2}, {2,}, {2,3} and {,3}; any other brace is a character. What may follow differs between the two engines. */
+/* Rewrites {2}, {2,}, {2,3} and {,3}; any other brace is a literal. Some quantifiers after a brace differ between the engines and are refused. */
 static rp_status rewrite_brace(rewriter *r)
 {
     int64_t end = r->at + 1, low = 0, high = 0;
@@ -281,7 +281,7 @@ static rp_status rewrite(rewriter *r)
 static void *pattern_take(PCRE2_SIZE bytes, void *ctx) { return rp__host_alloc(ctx, (int64_t)bytes); }
 static void give(void *p, void *ctx) { (void)ctx; rp__release(p); }
 
-/* Before each item: what went on since the last call is paid for. */
+/* Called before each item: charges the work since the last call. */
 static int pay(pcre2_callout_block *b, void *user)
 {
     rp_pattern *p = user;
@@ -328,7 +328,7 @@ static rp_status compile(rp_pattern *p, const rewriter *r)
     p->code = pcre2_compile((PCRE2_SPTR)r->out.at, (PCRE2_SIZE)r->out.n, options, &error, &at, context);
     pcre2_compile_context_free(context);
     if (!p->code) return malformed(p, r, error);
-    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);     /* without it the interpreter runs: slower, the same matches */
+    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);     /* without JIT the interpreter runs: slower, same matches */
     p->data    = pcre2_match_data_create(1, p->memory);
     p->context = pcre2_match_context_create(p->memory);
     p->stack   = pcre2_jit_stack_create(32 * 1024, 4 * 1024 * 1024, p->memory);
@@ -345,8 +345,8 @@ void rp__pattern_share(rp_pattern *p, rp_work *work) { p->work = work; }
 void rp__pattern_begin(rp_pattern *p) { p->own = (rp_work){ 0 }; }
 void rp__pattern_pass(rp_pattern *p, int64_t bytes) { p->own.bytes += bytes; }
 
-/* PCRE2's hard partial matching stops at the first attempt that asks for a character behind the end, be it to look at it only: what
- * it finds before is found without knowing what follows. One for which the text has too few steps is tried again when there is more of it. */
+/* PCRE2's hard partial matching stops at the first attempt that needs a character behind the end, even if only to look at it. Earlier matches do not
+ * depend on further text. A match that exceeds the step limit is tried again when more text, and so more steps, are available. */
 static bool hangs_on_what_follows(int found)
 {
     return found == PCRE2_ERROR_PARTIAL || found == PCRE2_ERROR_CALLOUT || found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_JIT_STACKLIMIT;

@@ -1,8 +1,8 @@
-/* tokenizer/pretokenize.c -- cut text into the pieces inside which merging happens.
+/* tokenizer/pretokenize.c -- cuts text into the pieces within which the model merges.
  *
- * A pipeline of stages. Each stage may change the spaces of what the one before hands it, or its alphabet, cuts it, and sees only that: a
- * look-ahead ends where its piece ends. Pieces are handed on as they are found. Of a text that goes on a gap, which ends where the next
- * match begins, is handed on as far as no match begins in it; a match only whole.
+ * It is a pipeline of stages. Each stage may replace spaces or change the alphabet, then cuts the pieces of the stage before. It sees only one piece,
+ * so a look-ahead ends at the end of its piece. Pieces are passed on as they are found. While the text continues, a gap between matches is passed on
+ * as far as no match can begin in it; a match is passed on only when it is complete.
  */
 #include "text/bytes.h"
 #include "tokenizer/internal.h"
@@ -11,9 +11,9 @@
 
 typedef struct { rp_encoding *e; int k; rp_level *level; const char *text; } cutter;
 
-/* ---- spans, matches and gaps in turn, to pieces ---- */
+/* ---- spans (alternating matches and gaps) to pieces ---- */
 
-/* The span up to `end`, of which some may have been handed on before. */
+/* Passes on the span up to `end`; a part may have been passed on before. */
 static rp_status pretokenize_put(cutter *c, int64_t end, bool ends)
 {
     rp_level *l   = c->level;
@@ -35,7 +35,7 @@ static rp_status put_held(cutter *c)
     return pretokenize_put(c, at->span.end, true);
 }
 
-/* Does the next span belong to the one that is held? */
+/* Does the next span join the held one? */
 static bool joins(rp_split behaviour, const rp_cursor *at, bool match)
 {
     if (!at->holds) return false;
@@ -65,7 +65,7 @@ static rp_status hold(cutter *c, rp_span s)
     return RP_OK;
 }
 
-/* A whole span that waits for no neighbour, as most are. */
+/* Passes on a whole span that waits for no neighbour, the usual case. */
 static rp_status put_whole(cutter *c, rp_span s)
 {
     rp_level *l = c->level;
@@ -74,7 +74,7 @@ static rp_status put_whole(cutter *c, rp_span s)
     return rp__encoding_give(c->e, c->k + 1, c->text + s.start, s.end - s.start, l->first && !(l->past + s.start), true);
 }
 
-/* The next span, or more of the one that grows; what has to wait for its neighbour is held. */
+/* Takes the next span, or more of the growing one. A span that may join its neighbour is held. */
 static rp_status cut(cutter *c, rp_span s, bool grows)
 {
     rp_cursor *at      = &c->level->cursor;
@@ -91,7 +91,7 @@ static rp_status cut(cutter *c, rp_span s, bool grows)
 
 /* ---- the text ---- */
 
-/* The next match, as rp__matches_next, of whatever the stage cuts at. */
+/* The next match, as rp__matches_next, of the stage's pattern or set. */
 static rp_status next_match(const rp_stage *stage, rp_matches *m)
 {
     uint32_t point;
@@ -130,7 +130,7 @@ static rp_status cut_at_matches(cutter *c, int64_t bytes, bool ends)
     return ends ? put_held(c) : RP_OK;
 }
 
-/* What is held and was not handed on stays, and what the pattern may look back at. */
+/* Keeps the held text that was not passed on, and the text that the pattern may look back at. Returns the number of bytes no longer needed. */
 static int64_t use_up(cutter *c)
 {
     rp_cursor *at = &c->level->cursor;
@@ -178,7 +178,7 @@ static rp_status replace_spaces(rp_ctx *ctx, const rp_bytes *space, const char *
     return RP_OK;
 }
 
-/* The text with another character for its spaces and, where it begins with none, one in front. */
+/* Replaces the spaces of the text and, if it begins with none, may put one in front. */
 rp_status rp__encoding_spaces(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
 {
     rp_level *l           = &e->level[k];
@@ -196,7 +196,7 @@ rp_status rp__encoding_spaces(rp_encoding *e, int k, const char *text, int64_t b
     return rp__encoding_give(e, k + 1, l->made.at ? l->made.at : "", l->made.n, l->first, ends);
 }
 
-/* The text in the byte-level alphabet, a character a byte. */
+/* Converts the text to the byte-level alphabet, one character per byte. */
 rp_status rp__encoding_bytes(rp_encoding *e, int k, const char *text, int64_t bytes, bool ends, int64_t *used)
 {
     rp_level *l = &e->level[k];

@@ -1,4 +1,4 @@
-/* tokenizer/pretokenizers.c -- the pre-tokenizers of a tokenizer.json as stages of pretokenize.c. */
+/* tokenizer/pretokenizers.c -- reads the pre-tokenizers of a tokenizer.json into the stages of pretokenize.c. */
 #include "text/bytes.h"
 #include "tokenizer/reader.h"
 
@@ -6,7 +6,7 @@
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* A stage is on the list before it is filled, so that whatever it holds is freed with the list. */
+/* Appends a stage before filling it, so that rp__pretokenizer_free also frees an incomplete one. */
 static rp_status pretokenizers_add(rp_reader *r, rp_stage stage, rp_stage **out)
 {
     rp_pretokenizer *pre = &r->t->pre;
@@ -104,7 +104,7 @@ rp_status rp__part_prepend(rp_reader *r, const json_t *part, rp_prepend *out)
     return RP_OK;
 }
 
-/* Behind the byte-level alphabet there are no spaces. */
+/* After the byte-level alphabet there are no spaces. */
 static rp_status check_spaces(rp_reader *r, const json_t *part)
 {
     RP_READ_CHECK(r, RP_ERR_UNSUPPORTED, !r->byte_level, "a pre-tokenizer '%.80s' after ByteLevel is not supported", r->name,

@@ -1,4 +1,4 @@
-/* tokenizer/public.c -- tokenizers as programs over the library use them. */
+/* tokenizer/public.c -- the tokenizer functions of the public interface. */
 #include "tokenizer/tokenizer.h"
 
 rp_status rp_tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)

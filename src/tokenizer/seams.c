@@ -1,7 +1,7 @@
-/* tokenizer/seams.c -- the pairs of characters that some merge joins: open addressing, at most half full. */
+/* tokenizer/seams.c -- the set of pairs of characters that some merge joins: open addressing, at most half full. */
 #include "tokenizer/internal.h"
 
-/* Never 0, which is an empty slot: a pair of NULs is left out, and a piece never cut there. */
+/* 0 marks an empty slot, so a pair of NULs is not stored; a text is never cut there. */
 static uint64_t key_of(uint32_t left, uint32_t right) { return (uint64_t)left << 32 | right; }
 
 static uint64_t *slot_of(const rp_seams *seams, uint64_t key)

@@ -1,10 +1,10 @@
-/* tokenizer/spm.c -- the tokenizer.json and tokenizer_config.json that SentencePiece's tokenizer.model amounts to.
+/* tokenizer/spm.c -- converts SentencePiece's tokenizer.model to the equivalent tokenizer.json and tokenizer_config.json.
  *
  *   tokenizer.model ─ protobuf ─ lists as in a GGUF file ─ gguf_words.c ─ JSON ─┐
- *   tokenizer_config.json, special_tokens_map.json, config.json beside it ────────────────┴─ a tokenizer
+ *   tokenizer_config.json, special_tokens_map.json, config.json next to it ─────┴─ a tokenizer
  *
- * GGUF keeps the same lists with the same numbers for kinds of pieces (llama.cpp takes them from there), so there is one way from lists to a
- * tokenizer. The field numbers are SentencePiece's (sentencepiece.proto).
+ * GGUF has the same lists with the same numbers for kinds of pieces (llama.cpp takes them from there), so one conversion serves both.
+ * The field numbers are SentencePiece's (sentencepiece.proto).
  */
 #include "base/bump.h"
 #include "base/file.h"
@@ -19,11 +19,11 @@
 #define SPM_CAP_BYTES (INT64_C(64) << 20)
 
 enum { UNIGRAM = 1, BPE };
-enum { U8, U32 = 4, I32, F32, BOOL, STRING, ARRAY };       /* kinds of values in GGUF */
+enum { U8, U32 = 4, I32, F32, BOOL, STRING, ARRAY };       /* types of values in GGUF */
 
 /* ---- protobuf ---- */
 
-/* What is unpacked lies in one piece of memory and goes with it: where a message is malformed libprotobuf-c does not give back all it took. */
+/* Unpacked messages are allocated in one bump and freed with it, because libprotobuf-c leaks memory when a message is malformed. */
 typedef struct { rp_bump bump; bool failed; } memory;
 
 static void *spm_take(void *user, size_t bytes)
@@ -97,7 +97,7 @@ static rp_status put_all(writer *w, const Rp__Spm__Model *m, const Rp__Spm__Trai
 {
     bool bpe = t->model_type == BPE;
 
-    spm_put(w, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);        /* version 3, no tensors; the number of keys comes last */
+    spm_put(w, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);        /* version 3, no tensors; the number of keys is filled in last */
     put_key(w, "tokenizer.ggml.model", STRING);
     put_text(w, bpe ? "llama" : "t5");
     put_pieces(w, m);
@@ -114,7 +114,7 @@ static rp_status put_all(writer *w, const Rp__Spm__Model *m, const Rp__Spm__Trai
     return w->status;
 }
 
-/* ---- what is known of ---- */
+/* ---- supported models ---- */
 
 #define SPM_CHECK(ctx, cond, ...) RP_CHECK(ctx, cond, RP_ERR_UNSUPPORTED, "cannot read '%s': " __VA_ARGS__)
 
@@ -123,7 +123,7 @@ static rp_status spm_check(rp_ctx *ctx, const char *name, const Rp__Spm__Trainer
     SPM_CHECK(ctx, t->model_type == UNIGRAM || t->model_type == BPE,
               "a SentencePiece model of kind %d is not supported, only unigram (1) and BPE (2)", name, t->model_type);
     SPM_CHECK(ctx, !t->treat_whitespace_as_suffix && n->escape_whitespaces,
-              "a SentencePiece model that marks spaces behind words, or not at all, is not supported", name);
+              "a SentencePiece model that marks spaces after words, or not at all, is not supported", name);
     SPM_CHECK(ctx, t->model_type == UNIGRAM || (!n->precompiled_charsmap.len && !n->remove_extra_whitespaces),
               "a SentencePiece BPE that normalizes its text is not supported without a tokenizer.json", name);
     return RP_OK;
@@ -153,7 +153,7 @@ static rp_status unpack(memory *m, const char *name, const char *data, int64_t b
 
     *out = rp__spm__model__unpack(&alloc, (size_t)bytes, (const uint8_t *)data);
     if (!*out && m->failed) return RP_ERR_MEMORY;
-    RP_CHECK(m->bump.ctx, *out && (*out)->n_pieces, RP_ERR_FORMAT, "cannot read '%s': it is no SentencePiece model", name);
+    RP_CHECK(m->bump.ctx, *out && (*out)->n_pieces, RP_ERR_FORMAT, "cannot read '%s': it is not a SentencePiece model", name);
     return RP_OK;
 }
 
@@ -168,9 +168,10 @@ rp_status rp__tokenizer_from_spm(rp_ctx *ctx, const char *name, const char *data
     return status;
 }
 
-/* ---- its folder ---- */
+/* ---- the folder ---- */
 
-/* Tokens behind those of the model, which tokenizer_config.json lists by id. Those with a gap before them would get other ids. */
+/* Adds the tokens that follow those of the model; tokenizer_config.json lists them by id. Tokens after a gap would get other ids, so a gap is an
+ * error. */
 static rp_status add_later(rp_ctx *ctx, const char *name, json_t *root, const json_t *config)
 {
     json_t *later = json_object_get(config, "added_tokens_decoder"), *added = json_object_get(root, "added_tokens");
@@ -191,7 +192,7 @@ static rp_status add_later(rp_ctx *ctx, const char *name, json_t *root, const js
     return RP_OK;
 }
 
-/* What older folders list tokens in does not say how they are looked for. */
+/* The added_tokens.json of older folders lists tokens but not how to match them. */
 static rp_status check_later(rp_ctx *ctx, const char *folder, const char *name, const json_t *config)
 {
     char *path = rp__path_join(ctx, folder, "added_tokens.json");
@@ -200,7 +201,7 @@ static rp_status check_later(rp_ctx *ctx, const char *folder, const char *name, 
     bool exists = rp__file_exists(path);
     rp__release(path);
     SPM_CHECK(ctx, !exists || json_object_get(config, "added_tokens_decoder"),
-              "the added_tokens.json beside it is not read: it needs a tokenizer.json", name);
+              "the added_tokens.json next to it cannot be used without a tokenizer.json", name);
     return RP_OK;
 }
 
@@ -216,7 +217,7 @@ rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *
     *mark = rp__hash(data, (size_t)bytes, RP_HASH_START);
     RP_TRY_GOTO(rp__tokenizer_from_spm(ctx, path, data, bytes, root, &made));
     RP_TRY_GOTO(rp__tokenizer_config(ctx, folder, config));
-    if (!json_is_object(*config)) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_FORMAT, "cannot read 'tokenizer_config.json' beside '%s': it is no object", path));
+    if (!json_is_object(*config)) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_FORMAT, "cannot read 'tokenizer_config.json' next to '%s': it is not a JSON object", path));
     RP_TRY_GOTO(check_later(ctx, folder, path, *config));
     RP_TRY_GOTO(add_later(ctx, path, *root, *config));
     json_object_update_missing(*config, made);

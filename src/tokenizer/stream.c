@@ -1,15 +1,15 @@
-/* tokenizer/stream.c -- text while ids still come: what each adds to those before it.
+/* tokenizer/stream.c -- decodes ids one by one: the text that each adds to the ids before it.
  *
- *   window   [ ids whose text has been handed on │ ids that wait ]
+ *   window   [ ids whose text has been returned │ ids that wait ]
  *
- * Decoders look at neighbours (a first token loses its space, bytes make one character), so an id is decoded behind those of the
- * text handed on last, and what is new is the difference. What ends in U+FFFD waits: the next ids may complete a character.
+ * Decoders depend on neighbours (the first token loses its space, several bytes make one character). So an id is decoded together with the ids
+ * returned last, and the new text is the difference. Text that ends in U+FFFD waits, because the next ids may complete a character.
  */
 #include "tokenizer/internal.h"
 
 #include <string.h>
 
-enum { LONGEST_WAIT = 4, PROMPT_IDS = 8 };      /* a character has 4 bytes · of a prompt so many are enough to stand behind */
+enum { LONGEST_WAIT = 4, PROMPT_IDS = 8 };      /* a character has up to 4 bytes · ids of a prompt that are enough context */
 
 static rp_status length_of(rp_decode_stream *s, const int32_t *ids, int64_t n, int64_t *bytes)
 {
@@ -20,7 +20,7 @@ static rp_status length_of(rp_decode_stream *s, const int32_t *ids, int64_t n, i
     return RP_OK;
 }
 
-/* The ids that waited are now those that have been handed on; a window without text is no ground to stand on. */
+/* The waiting ids become the returned ones. A window without text would give no context. */
 static rp_status move_on(rp_decode_stream *s)
 {
     int64_t n = s->n - s->n_said, bytes;
@@ -51,7 +51,7 @@ rp_status rp__decode_stream_next(rp_decode_stream *s, int32_t id, char **text, i
     int64_t n = 0;
 
     if (s->tokenizer->decoders.bytes) return rp__tokenizer_decode(s->tokenizer, &id, 1, true, text, bytes);
-    if (s->n == RP_COUNT(s->id)) {          /* nothing but tokens without text: those handed on are far away */
+    if (s->n == RP_COUNT(s->id)) {          /* only tokens without text came: the ids returned before are far away */
         s->n = s->n_said = 0;
         s->said_bytes    = 0;
     }

@@ -1,4 +1,4 @@
-/* tokenizer/text_ids.c -- see text_ids.h. */
+/* tokenizer/text_ids.c -- encodes a file window by window: see text_ids.h. */
 #include "tokenizer/text_ids.h"
 
 enum { WINDOW_BYTES = 1 << 16 };
@@ -14,7 +14,7 @@ static rp_status hand_on(rp_encode_part encode, void *encoder, const char *text,
     return status;
 }
 
-/* The encoder is given what there is, and the end of the text once there is no more. */
+/* The encoder gets each window, and the end of the text when the file has no more. */
 rp_status rp__text_ids(rp_ctx *ctx, rp_text_file *file, rp_encode_part encode, void *encoder, rp_take_ids take, void *user)
 {
     char *window = rp__host_alloc(ctx, WINDOW_BYTES);

@@ -1,6 +1,6 @@
 /* tokenizer/tokenizer.c -- the interface: load, encode, decode.
  *
- * A tokenizer keeps scratch and a cache of pieces, so encoding changes it: one thread at a time, as a context.
+ * A tokenizer has scratch memory and a cache of pieces, so encoding modifies it. Like a context, it may be used by one thread at a time.
  */
 #include "base/file.h"
 #include "text/bytes.h"
@@ -12,7 +12,7 @@
 
 #define JSON_CAP_BYTES (INT64_C(512) << 20)
 
-/* An absent file is no error where `optional`: *out stays NULL. mark, a hash of the bytes, may be NULL. */
+/* `optional`: an absent file is not an error, and *out stays NULL. mark: a hash of the bytes; may be NULL. */
 static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bool optional, json_t **out, uint64_t *mark)
 {
     char *path = rp__path_join(ctx, folder, name), *text = NULL;
@@ -43,7 +43,7 @@ rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out)
     if (json_is_object(map)) json_object_update_missing(*out, map);
     for (int i = 0; i < RP_COUNT(ids); i++) {
         json_t *id = json_object_get(model, ids[i]);
-        if (!id) id = json_object_get(json_object_get(model, "text_config"), ids[i]);      /* of a model with other parts, too */
+        if (!id) id = json_object_get(json_object_get(model, "text_config"), ids[i]);      /* of a model with several parts, too */
         if (id) json_object_set(*out, ids[i], id);
     }
 done:
@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* SentencePiece's own file. */
+/* Loads SentencePiece's own file. */
 static rp_status load_spm(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
 {
     json_t *root = NULL, *config = NULL;
@@ -100,7 +100,7 @@ static rp_status load_gguf(rp_ctx *ctx, const char *path, rp_tokenizer **out)
     return status;
 }
 
-/* A file is its folder and its name: its neighbours say what its special tokens are for. */
+/* Loads a file together with the files next to it, which define its special tokens. */
 static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
     const char *slash = strrchr(path, '/');
@@ -114,7 +114,7 @@ static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
     return status;
 }
 
-/* Mistral's end in the number of a version: "tokenizer.model.v3". */
+/* Mistral's names end in a version: "tokenizer.model.v3". */
 bool rp__is_spm(const char *name) { return strstr(name, ".model") && !rp__ends_with(name, ".json"); }
 
 rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out)
@@ -176,7 +176,7 @@ void rp__tokenizer_free(rp_tokenizer *t)
 
 /* ---- encode ---- */
 
-/* A pattern that gives up says why and after how many bytes; which tokenizer has it is known here. */
+/* Adds the tokenizer's name to the error of a pattern that exceeds its limit. */
 static rp_status named(const rp_tokenizer *t, rp_status status)
 {
     char why[RP_ERROR_CHARS];
@@ -208,7 +208,7 @@ rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes,
 
 /* ---- decode ---- */
 
-/* Added tokens stand for their own text; a token with a character outside the alphabet does, too. */
+/* Appends a token's bytes. Added tokens, and tokens with a character outside the alphabet, stand for their own text. */
 static rp_status put_token(rp_ctx *ctx, const rp_vocab *vocab, int32_t id, rp_bytes *out)
 {
     const char *text = rp__vocab_text(vocab, id);
@@ -266,7 +266,7 @@ done:
     return status;
 }
 
-/* ---- questions ---- */
+/* ---- properties ---- */
 
 int32_t rp__tokenizer_vocab(const rp_tokenizer *t) { return t->vocab.n_ids; }
 int32_t rp__tokenizer_bos(const rp_tokenizer *t) { return t->bos; }

@@ -1,7 +1,7 @@
-/* tokenizer/trie.c -- byte strings with a number each, found by walking a text from one byte on.
+/* tokenizer/trie.c -- maps byte strings to numbers; lookup walks a text from one byte on.
  *
- * The root is a table; below it children are a list of siblings, which are few. A walk is at most as long as the longest
- * string. Node 0 is the root and stands for "no node" elsewhere, as nothing leads back to it.
+ * The children of the root are a table, those of other nodes a short list of siblings. A walk is at most as long as the longest string. Node 0 is the
+ * root. Elsewhere 0 means "no node", because no link leads back to the root.
  */
 #include "tokenizer/internal.h"
 

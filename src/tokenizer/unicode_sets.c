@@ -1,11 +1,11 @@
-/* tokenizer/unicode_sets.c -- the sets of characters by which the `tokenizers` package cleans and cuts: ranges found by bisection. */
+/* tokenizer/unicode_sets.c -- the sets of characters that the `tokenizers` package removes or cuts at; binary search over ranges. */
 #include "tokenizer/internal.h"
 
 #include <utf8proc.h>
 
 typedef enum { punctuation, dropped, nonspacing, mark, cjk, joiner } set_name;
 
-/* Ranges of one set are in order and come after those of the sets before it. */
+/* Ranges are sorted by set, then by character. */
 static bool has(set_name set, uint32_t point)
 {
     static const struct { uint32_t set, first, last; } ranges[] = {
@@ -42,7 +42,7 @@ int rp__lower(uint32_t c, uint32_t out[2])
     };
 
     out[0] = c < 128 ? c + (c >= 'A' && c <= 'Z' ? 32 : 0) : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    if (c == 0x130) {                   /* the one character whose lower case is two */
+    if (c == 0x130) {                   /* the only character with a two-character lower case */
         out[0] = 'i';
         out[1] = 0x307;
         return 2;
@@ -52,7 +52,7 @@ int rp__lower(uint32_t c, uint32_t out[2])
     return 1;
 }
 
-/* By utf8proc's rules; what came after the Unicode that it may know joins as U+0300 does. */
+/* Follows utf8proc's rules. Characters newer than its Unicode version join like U+0300. */
 bool rp__breaks_between(uint32_t left, uint32_t right, int32_t *state)
 {
     bool late = right >= 0x300 && has(joiner, right);

@@ -1,11 +1,11 @@
-/* tokenizer/unigram.c -- of all ways to write a piece as tokens the one whose scores add up to most (Viterbi).
+/* tokenizer/unigram.c -- finds the sequence of tokens for a piece with the highest sum of scores (Viterbi).
  *
  *   path[i]   the best way to write the first i bytes: its score, its last token and where that begins
  *
- * From each character on, the trie gives every token that begins there; a character that is no token by itself may be `unk` at
- * ten less than the least score. Of equal ways the one found first stays, sums are in double, left to right: as in the package
- * (Kudo 2018, arXiv:1804.10959, and SentencePiece's encode_optimized). Neighbouring unks become one before they are looked up
- * or fall back to bytes. Time is the length times that of the longest token; 16 bytes of memory a byte.
+ * From each character on, the trie gives all tokens that begin there. A character that is not a token by itself may be `unk`, with the lowest score
+ * minus ten. The first of equal ways stays; sums are doubles, added left to right. Both are as in the package (Kudo 2018, arXiv:1804.10959,
+ * and SentencePiece's encode_optimized). Adjacent unks are joined before they are looked up or fall back to bytes. Time: length times the length of
+ * the longest token. Memory: 16 bytes per byte.
  */
 #include "tokenizer/internal.h"
 
@@ -20,7 +20,7 @@ static rp_status unigram_make_room(rp_unigram *u, int64_t bytes)
 {
     int64_t n = bytes + 1;
 
-    RP_CHECK(u->ctx, bytes < INT32_MAX, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes without a place to cut it", bytes);
+    RP_CHECK(u->ctx, bytes < INT32_MAX, RP_ERR_UNSUPPORTED, "a piece of text has %" PRId64 " bytes and cannot be cut", bytes);
     if (n > u->path_room) RP_TRY(RP_RESIZE(u->ctx, u->path, u->path_room, n));
     for (int64_t i = 0; i < n; i++) u->path[i] = (rp_path){ .start = -1 };
     return RP_OK;
@@ -56,13 +56,13 @@ static rp_status find_paths(rp_unigram *u, const char *piece, int64_t bytes)
             single = single || end == at + n;
         }
         if (single) continue;
-        RP_CHECK(u->ctx, u->unk >= 0, RP_ERR_UNSUPPORTED, "a character has no token, and the tokenizer none for unknown ones");
+        RP_CHECK(u->ctx, u->unk >= 0, RP_ERR_UNSUPPORTED, "a character has no token, and the tokenizer has no token for unknown characters");
         offer(&u->path[at + n], so_far + u->unk_score, at, u->unk);
     }
     return RP_OK;
 }
 
-/* The ids of text[start, end) in reverse: a token, its bytes, or unk. */
+/* Appends the ids of text[start, end) in reverse order: one token, its bytes, or unk. */
 static rp_status put_reversed(rp_unigram *u, const char *piece, int64_t start, int64_t end)
 {
     int32_t id = rp__vocab_find_model(u->vocab, piece + start, end - start);

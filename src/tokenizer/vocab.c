@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "text/bytes.h"
 
-/* The slot where the text is, or the empty one where it belongs. */
+/* The slot of the text, or the empty slot where it belongs. */
 static int64_t slot_of(const rp_vocab *vocab, const char *text, int64_t bytes)
 {
     uint64_t mask = (uint64_t)vocab->n_slots - 1, h = rp__hash(text, (size_t)bytes, RP_HASH_START);
@@ -71,7 +71,7 @@ rp_status rp__vocab_add(rp_ctx *ctx, rp_vocab *vocab, const char *text, int64_t 
     RP_CHECK(ctx, bytes < INT32_MAX / 2, RP_ERR_FORMAT, "token %" PRId64 " has %" PRId64 " bytes", id, bytes);
     if (2 * (vocab->n_used + 1) > vocab->n_slots) RP_TRY(grow_slots(ctx, vocab));
     int64_t slot = slot_of(vocab, text, bytes);
-    if (vocab->slot[slot] - 1 == id) {              /* an added token that the model has, too */
+    if (vocab->slot[slot] - 1 == id) {              /* an added token that is also in the model */
         vocab->token[id].flags |= flags;
         return RP_OK;
     }

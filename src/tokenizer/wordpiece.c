@@ -1,6 +1,6 @@
-/* tokenizer/wordpiece.c -- a word as the longest token that begins it, then the longest that continues it, and so on.
+/* tokenizer/wordpiece.c -- splits a word into the longest token that begins it, then the longest that continues it, and so on.
  *
- * A word that cannot be written so to its end, or that has too many characters, is one `unk`.
+ * A word that cannot be split completely, or that has too many characters, becomes one `unk`.
  */
 #include "text/bytes.h"
 #include "tokenizer/internal.h"

@@ -1,4 +1,4 @@
-/* trace/blocks.c -- open addressing over offsets. */
+/* trace/blocks.c -- a hash table with open addressing over offsets. */
 #include "trace/blocks.h"
 
 rp_block *rp__blocks_find(const rp_blocks *b, int64_t offset)
@@ -23,7 +23,7 @@ bool rp__blocks_reserve(rp_ctx *ctx, rp_blocks *b)
     return true;
 }
 
-/* Those behind the hole move up, so that no search ends at it too early. */
+/* Entries after the hole move up, so that no search stops too early at the hole. */
 void rp__blocks_remove(rp_blocks *b, rp_block *block)
 {
     int hole = (int)(block - b->at);

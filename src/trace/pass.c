@@ -1,4 +1,4 @@
-/* trace/pass.c -- the pass that the tape has recorded, copied into the trace: its calls and values. */
+/* trace/pass.c -- copies the pass recorded on the tape into the trace: its calls and values. */
 #include "ops/call.h"
 #include "tensor/tensor.h"
 #include "trace/internal.h"
@@ -112,7 +112,7 @@ static rp_status new_pass(const rp_trace_notes *notes, uint64_t hash)
     return RP_OK;
 }
 
-/* Room for a power of two of them. */
+/* The list's room doubles at each power of two. */
 static rp_status add_to_order(rp_trace *trace, int pass)
 {
     int n = trace->n_order;

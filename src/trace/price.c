@@ -1,4 +1,4 @@
-/* trace/price.c -- the seconds of a recorded pass: of its calls, of their replays, of keeping and of copying what they make. */
+/* trace/price.c -- sets the seconds of a recorded pass: of its calls, of replaying them, of keeping and of copying their outputs. */
 #include "cost/keep.h"
 #include "trace/internal.h"
 
@@ -10,7 +10,7 @@ double rp__trace_seconds(const rp_trace_notes *notes, const rp_op_meta *m, rp_pa
     return m->op->cost ? 1e-12 * (double)m->op->cost(m, pass).flops : 0;
 }
 
-/* Offloaded and fetched: each time one read and one write. */
+/* Offloading and fetching are one read and one write each. */
 double rp__trace_copy_seconds(const rp_trace_notes *notes, const rp_meta *m)
 {
     rp_dtype dtype = m->dtype == RP_BF16 || m->dtype == RP_F64 ? m->dtype : RP_F32;
@@ -18,7 +18,7 @@ double rp__trace_copy_seconds(const rp_trace_notes *notes, const rp_meta *m)
     return rp__cost_move(notes->costs, dtype, 4 * rp_meta_bytes(m));
 }
 
-/* Without a cost table replays cost their operations. */
+/* Without a cost table, a replay costs the operations of its call. */
 static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
 {
     double *keep = rp__bump_alloc(&notes->trace->bump, (pass->n_calls + 1) * (int64_t)sizeof *keep);
@@ -35,7 +35,7 @@ static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
 
 static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
 
-/* To 40 bits of the pass's: then sums of any of them are the same in any order, and what takes equally long is found equal. */
+/* Round to 40 bits of the pass's seconds. Then sums do not depend on the order, and equal durations compare as equal. */
 static void round_seconds(rp_trace_pass *pass)
 {
     double sum = 0;

@@ -1,7 +1,7 @@
-/* trace/trace.c -- the ledger and the tape observed during a step in which all that may be recomputed is.
+/* trace/trace.c -- observes the ledger and the tape during a step in which everything that may be recomputed is.
  *
- * The tracer is the planner of that step: it makes the whole pass one region, so that the tape keeps nothing of it but what musts say.
- * Then whatever a forward gives back was held by the program alone; what backward takes, the replay left out, is fixed.
+ * The tracer is the planner of that step. It makes the whole pass one region, so the tape keeps only values with must-rules. Then every
+ * value that the forward frees was held by the program alone. Memory that backward takes, apart from the replay, is fixed.
  */
 #include "base/list.h"
 #include "tape/decide.h"
@@ -12,32 +12,32 @@
 #include <limits.h>
 #include <string.h>
 
-enum { NONE = -1, CONSTANT = -2, FETCHED = INT_MIN };      /* tags: CONSTANT - tick is gone from that tick on; FETCHED: an offloaded value, back */
+enum { NONE = -1, CONSTANT = -2, FETCHED = INT_MIN };      /* tags: CONSTANT - tick: not counted from that tick on; FETCHED: a fetched offloaded value */
 
 struct rp_tracer {
     rp_ctx *ctx;
     const rp_cost_table *costs;
     rp_trace *trace;
-    rp_blocks blocks; /* tag: call * RP_TRACE_MADE + nth of a value; NONE: fixed; a constant's. Ignored: of the replay that recording causes */
-    int64_t live, fetched;                      /* fixed bytes now; those of offloaded values among them */
+    rp_blocks blocks; /* tag: call * RP_TRACE_MADE + nth of a value; NONE: fixed; or of a constant. Ignored: belongs to the replay caused by recording */
+    int64_t live, fetched;                      /* fixed bytes now · of these, fetched offloaded values */
     bool lost;
-    uint64_t serial;                            /* of the running that had the last event */
-    int n_takes;                                /* of it */
-    int tick;                                   /* that runs, of the pass; NONE: between passes */
-    int pass, n_calls;                          /* the pass that is in its backward; NONE: it is in its forward */
-    rp_trace_tick *at;                          /* by tick of the pass */
-    int64_t *gone;                              /* by tick: bytes of constants that nobody reads from there on; the trace's */
+    uint64_t serial;                            /* rp_tape_work.serial at the last event */
+    int n_takes;                                /* takes so far in that work */
+    int tick;                                   /* current tick of the pass; NONE: between passes */
+    int pass, n_calls;                          /* the pass whose backward runs, and its calls; NONE: in a forward */
+    rp_trace_tick *at;                          /* for each tick of the pass */
+    int64_t *gone;                              /* for each tick: bytes of constants that nothing reads from there on; owned by the trace */
     int room_ticks;
-    int *shared;                                /* tags of values that are there, and not the tape's alone */
+    int *shared;                                /* tags of existing values that others than the tape hold */
     int n_shared, room_shared;
-    double bandwidth;                           /* of the place for what goes; 0: there is none */
+    double bandwidth;                           /* of the place for offloaded values, bytes/s; 0: none */
     rp_stretch whole;
     int64_t most_outside;
 };
 
 /* ---- ticks ---- */
 
-/* The tick's call has been recorded: what it made is watched until it is given back, or the tape alone holds it. */
+/* The tick's call has been recorded. Watch its values until they are freed or only the tape holds them. */
 static bool watch_shared(rp_tracer *t)
 {
     const rp_op_meta *m = t->tick >= 0 && t->tick < rp__tape_n_calls(t->ctx) ? rp__tape_call_at(t->ctx, t->tick).meta : NULL;
@@ -135,8 +135,8 @@ static void observe(void *user, const rp_mem_event *event)
 
 /* ---- a pass ---- */
 
-/* Constants, such as labels and positions, go at the backward of their first reader, as that may run again. In this step, in which the whole
- * pass runs again at once, the tape lets go of them at some other time. */
+/* Under a plan, a constant such as labels or positions is freed at the backward of its first reader, which may be rerun. In the recorded
+ * step the whole pass is replayed at once, so the tape frees constants at other times. */
 static rp_status let_constants_go(rp_tracer *t, rp_trace_pass *pass)
 {
     t->gone = rp__bump_alloc(&t->trace->bump, (2 * pass->n_calls + 1) * (int64_t)sizeof *t->gone);
@@ -153,7 +153,7 @@ static rp_status let_constants_go(rp_tracer *t, rp_trace_pass *pass)
     return RP_OK;
 }
 
-/* The forward is over: all its calls are known. */
+/* The forward has ended and all its calls are known. */
 static rp_status recorded(void *self)
 {
     rp_tracer *t = self;
@@ -205,7 +205,7 @@ static bool keep_fixed(rp_tracer *t)
     return true;
 }
 
-/* What is taken until the next call is of no pass. */
+/* Memory taken until the next call belongs to no pass. */
 static void done(void *self)
 {
     rp_tracer *t = self;
@@ -219,7 +219,7 @@ static void done(void *self)
     count(t, 0);
 }
 
-/* What nobody has decided about is the region's to make again. A preference for offloading is the consent to it. */
+/* Values without a decision are left to the region, which recomputes them. A preference for offloading permits offloading. */
 static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
 {
     rp_tracer *t = self;
@@ -235,7 +235,7 @@ static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp
     return RP_OK;
 }
 
-/* ---- life ---- */
+/* ---- begin and end ---- */
 
 static void tracer_free(rp_tracer *t)
 {
@@ -279,7 +279,7 @@ rp_status rp__trace_end(rp_tracer *t, rp_trace *out)
     rp__release(t->trace);
     rp_ctx *ctx = t->ctx;
     tracer_free(t);
-    RP_CHECK(ctx, !lost, RP_ERR_MEMORY, "no memory to note what a step does");
+    RP_CHECK(ctx, !lost, RP_ERR_MEMORY, "no memory to record a step");
     return RP_OK;
 }
 

@@ -1,7 +1,7 @@
-/* train/alike.c -- what all ranks of a run must have in common: build, CPU level, threads, model, weights, data, plan.
+/* train/alike.c -- checks that all ranks of a run have the same build, CPU level, threads, model, weights, data and plan.
  *
- *   numbers   each rank compares its own with rank 0's; the first that differs is told
- *   files     marks of all weight files (safetensors/marks.h), one number for all of them first; if that differs, file by file
+ *   numbers   each rank compares its numbers with those of rank 0; the error names the first that differs
+ *   files     each rank marks its weight files (safetensors/marks.h) and compares one hash of all marks; if that differs, it compares file by file
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "models/weights.h"
 #include "train/internal.h"
 
-typedef struct { const char *what; uint64_t hash; } common;
+typedef struct { const char *difference; uint64_t hash; } common;
 
 enum { NAME_CHARS = 512 };
 typedef struct { char name[NAME_CHARS]; uint64_t mark; } marked;
@@ -50,13 +50,13 @@ static rp_status hash_config(rp_trainer *t, const rp_model_config *config, uint6
     return RP_OK;
 }
 
-/* The first thing that differs between this rank and rank 0. */
+/* errors RP_ERR_CONFIG names the first number that differs from that of rank 0 */
 static rp_status compare(rp_ctx *ctx, const common *mine, int n, const uint64_t *first)
 {
     int rank = rp__comm_rank(rp__world(ctx));
 
     for (int i = 0; i < n; i++)
-        RP_CHECK(ctx, mine[i].hash == first[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].what);
+        RP_CHECK(ctx, mine[i].hash == first[i], RP_ERR_CONFIG, "rank %d has %s than rank 0: all ranks of a run need the same", rank, mine[i].difference);
     return RP_OK;
 }
 
@@ -103,7 +103,7 @@ static uint64_t hash_files(const file_list *l)
     return hash;
 }
 
-/* Rank 0 tells its files one by one, so that no rank needs memory for them. */
+/* Rank 0 sends the marks of its files one by one, so no rank needs memory for the list of rank 0. */
 static rp_status find_other(rp_ctx *ctx, const file_list *mine)
 {
     char name[NAME_CHARS] = "";

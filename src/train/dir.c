@@ -1,4 +1,4 @@
-/* train/dir.c -- output_dir: what may be there before, whose it is, what is written first, final/ at the end. */
+/* train/dir.c -- output_dir: checks and locks it before a run, writes the first files, and writes final/ at the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "rehearse/engine.h"
 #include "train/internal.h"
 
-/* What of a run is in the folder, or NULL. */
+/* *found: the first file or folder of an earlier run in the folder, or NULL. */
 static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
 {
     static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "final" };
@@ -27,19 +27,19 @@ static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
     return RP_OK;
 }
 
-/* Two runs would cut each other's metrics and remove each other's states. The first rank's lock stands for all. */
+/* Lock the folder: two runs would cut each other's metrics and remove each other's states. Only the first rank locks it. */
 static rp_status dir_take(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir;
 
     if (rp__comm_rank(rp__world(t->ctx))) return RP_OK;
     rp_status status = rp__dir_lock(t->ctx, folder, &t->lock);
-    RP_CHECK(t->ctx, status != RP_ERR_EXISTS, status, "output_dir '%s' is in use by another run: wait for its end or stop it, or name another "
+    RP_CHECK(t->ctx, status != RP_ERR_EXISTS, status, "output_dir '%s' is in use by another run: wait for its end or stop it, or choose another "
              "output_dir", folder);
     return status;
 }
 
-/* What is there of a path: all of it, a folder above, or the one it begins in. Cut into `path`, or a constant. */
+/* The longest part of a path that exists; "." or "/" if none of it does. Cuts `path`, or returns a constant. */
 static const char *nearest(char *path)
 {
     while (!rp__file_exists(path)) {
@@ -61,7 +61,7 @@ static bool has_long_name(const char *folder, long most)
     return false;
 }
 
-/* errno, or 0 where this process may write there. */
+/* 0 if this process may create files in `folder`, else the errno. `there` is its nearest existing folder. */
 static int why_unwritable(const char *folder, const char *there)
 {
     struct stat s;
@@ -71,7 +71,7 @@ static int why_unwritable(const char *folder, const char *there)
     return has_long_name(folder, pathconf(there, _PC_NAME_MAX)) ? ENAMETOOLONG : 0;
 }
 
-/* No folder can be made below a file, or where nothing may be written. */
+/* errors RP_ERR_EXISTS the path leads through a file · RP_ERR_CONFIG the process may not write there */
 static rp_status check_place(rp_ctx *ctx, const char *key, const char *folder, bool writes)
 {
     char *path = rp__host_text(ctx, folder);
@@ -82,16 +82,16 @@ static rp_status check_place(rp_ctx *ctx, const char *key, const char *folder, b
     int why           = writes ? why_unwritable(folder, there) : 0;
     rp_status status  = RP_OK;
     if (!rp__file_is_dir(there))
-        status = whole ? rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' is no folder", key, folder)
-                       : rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' cannot be made: '%s' is no folder", key, folder, there);
+        status = whole ? rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' is not a folder", key, folder)
+                       : rp_fail(ctx, RP_ERR_EXISTS, "%s '%s' cannot be created: '%s' is not a folder", key, folder, there);
     else if (why)
-        status = whole ? rp_fail(ctx, RP_ERR_CONFIG, "nothing can be written into %s '%s': %s", key, folder, strerror(why))
-                       : rp_fail(ctx, RP_ERR_CONFIG, "%s '%s' cannot be made in '%s': %s", key, folder, there, strerror(why));
+        status = whole ? rp_fail(ctx, RP_ERR_CONFIG, "cannot write into %s '%s': %s", key, folder, strerror(why))
+                       : rp_fail(ctx, RP_ERR_CONFIG, "%s '%s' cannot be created in '%s': %s", key, folder, there, strerror(why));
     rp__release(path);
     return status;
 }
 
-/* The first rank makes output_dir for all; each keeps what is away by itself. */
+/* The first rank creates output_dir. Every rank has its own files of offloaded slots and optimizer states. */
 static rp_status check_places(rp_ctx *ctx, const rp_recipe *r)
 {
     bool slots = rp__recipe_offloads(r) && r->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY;
@@ -109,7 +109,7 @@ rp_status rp__run_dir_check(rp_trainer *t)
     if (rp__file_exists(folder)) RP_TRY(dir_take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
     RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
-             "output_dir '%s' holds a run already (%s): go on with it by resume=auto, or name another output_dir", folder,
+             "output_dir '%s' contains a run already (%s): continue it with resume=auto, or choose another output_dir", folder,
              found);
     return RP_OK;
 }
@@ -150,7 +150,7 @@ static rp_status open_board(rp_trainer *t, const char *folder)
     return status;
 }
 
-/* One that was not there when it was looked for may have been made by another run since. */
+/* Create output_dir. If it did not exist before, another run may have created it since the check. */
 static rp_status make_folder(rp_trainer *t)
 {
     const char *folder = t->recipe->output_dir, *found;
@@ -159,8 +159,8 @@ static rp_status make_folder(rp_trainer *t)
     if (t->lock >= 0) return RP_OK;
     RP_TRY(dir_take(t));
     RP_TRY(find_run(t->ctx, folder, &found));
-    RP_CHECK(t->ctx, !found, RP_ERR_EXISTS, "another run has begun in output_dir '%s' (%s): name another, or go on with it by resume=auto", folder,
-             found);
+    RP_CHECK(t->ctx, !found, RP_ERR_EXISTS, "another run has begun in output_dir '%s' (%s): choose another output_dir, or continue it with resume=auto",
+             folder, found);
     return RP_OK;
 }
 
@@ -196,13 +196,13 @@ static rp_status make_aside(rp_trainer *t, const char *aside)
 
 static bool writes_whole(const rp_trainer *t) { return t->recipe->lora.merge || !rp__model_is_adapted(t->engine.model); }
 
-/* An adapter names the model that it goes beside, as the recipe does. */
+/* adapter_config.json names the base model as the recipe does. */
 static rp_status export(rp_trainer *t, const char *aside)
 {
     return writes_whole(t) ? rp__model_export(t->engine.model, aside) : rp__adapters_export(t->engine.model, t->base, aside);
 }
 
-/* A folder's files; a GGUF file has none beside it. */
+/* Copy the other files of the model's folder. A GGUF file has none. */
 static rp_status carry(rp_trainer *t, const char *aside)
 {
     char *source = rp__model_folder(t->ctx, t->recipe);
@@ -220,7 +220,7 @@ static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
     return rp__dir_commit(t->ctx, aside, final);
 }
 
-/* The first rank writes; all of them bring their weights to it. */
+/* The first rank writes. All ranks send it their weights. */
 static rp_status write_final(rp_trainer *t, const char *aside, const char *final)
 {
     rp_ctx *ctx = t->ctx;
@@ -240,5 +240,5 @@ rp_status rp__run_dir_final(rp_trainer *t)
     if (status != RP_OK && final && rp__comm_rank(rp__world(t->ctx)) == 0) status = rp__dir_discard(t->ctx, aside, status);
     rp__release(aside);
     rp__release(final);
-    return rp__comm_agree(t->ctx, rp__world(t->ctx), status);      /* nobody leaves before it is tidy */
+    return rp__comm_agree(t->ctx, rp__world(t->ctx), status);      /* all ranks wait until the clean-up is done */
 }

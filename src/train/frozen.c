@@ -1,8 +1,8 @@
-/* train/frozen.c -- are the frozen weights those that the run began with? A state does not hold them.
+/* train/frozen.c -- checks that the frozen weights are those that the run began with. A state does not contain them.
  *
- *   mark   sum over frozen parameters, hash of the path times the sum over elements, mix of element's place and bits; modulo 2^64
+ *   mark   sum over frozen parameters of (hash of the path * sum over elements of mix(index and bits of the element)), modulo 2^64
  *
- * A sum, so that it is the same however many ranks hold the elements. */
+ * A sum does not depend on how the elements are divided over ranks. */
 #include <string.h>
 
 #include "base/team.h"
@@ -13,7 +13,7 @@
 
 typedef struct { const rp_param *param; const void *data; uint64_t *sum; } summing;
 
-/* David Stafford's 13th variant of the finalizer of MurmurHash3. */
+/* David Stafford's variant 13 of the MurmurHash3 finalizer. */
 static inline uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -49,7 +49,7 @@ static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
     return RP_OK;
 }
 
-/* Copies of the weights have the same: one copy's ranks are enough. */
+/* Replicas of the weights have the same mark, so the sum is over the ranks of one replica. */
 static rp_status sum_over_ranks(rp_ctx *ctx, uint64_t *mark)
 {
     int ranks = rp__comm_ranks(rp__shards(ctx));

@@ -1,4 +1,4 @@
-/* train/inputs.c -- tokenizer and data as a recipe names them. */
+/* train/inputs.c -- opens the tokenizer and the data that a recipe names. */
 #include "base/file.h"
 #include "base/report.h"
 #include "comm/comm.h"
@@ -30,7 +30,7 @@ static bool reads_text(const rp_recipe *r)
     return r->dataset.format != RP_FORMAT_TOKENS || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
 }
 
-/* Its folder or file: what the recipe names, else beside the model. */
+/* The folder or file of the tokenizer: that of the recipe, else that of the model. */
 static char *tokenizer_place(const rp_trainer *t)
 {
     const char *own = t->recipe->tokenizer.path;
@@ -38,7 +38,7 @@ static char *tokenizer_place(const rp_trainer *t)
     return own ? rp__host_text(t->ctx, own) : rp__model_folder(t->ctx, t->recipe);
 }
 
-/* Where no text is read a model without a tokenizer is fine: a missing tokenizer.json, a .gguf that holds none. */
+/* If the recipe reads no text and names no tokenizer, a missing one (no tokenizer.json, none in the .gguf) is no error. */
 static rp_status open_tokenizer(rp_trainer *t, const char *place)
 {
     rp_status status = rp__tokenizer_load(t->ctx, place, &t->tokenizer);
@@ -57,7 +57,7 @@ static bool needs_template(const rp_recipe *r)
     return r->dataset.format == RP_FORMAT_CHAT || (r->has_dataset_val && r->dataset_val.format == RP_FORMAT_CHAT);
 }
 
-/* Beside the tokenizer, wherever that was. */
+/* The chat template is searched for where the tokenizer is. */
 static rp_status open_chat(const rp_trainer *t, const char *place, rp_chat **out)
 {
     char why[RP_ERROR_CHARS];
@@ -66,7 +66,7 @@ static rp_status open_chat(const rp_trainer *t, const char *place, rp_chat **out
     rp_status status = rp__chat_load(t->ctx, place, t->recipe->tokenizer.chat_template, out);
     if ((status != RP_ERR_FORMAT && status != RP_ERR_UNSUPPORTED) || needs_template(t->recipe)) return status;
     memcpy(why, t->ctx->error, sizeof why);
-    return rp_fail(t->ctx, status, "%s; with 'dataset.use_chat_template' false it is not asked for", why);
+    return rp_fail(t->ctx, status, "%s; it is not needed if 'dataset.use_chat_template' is false", why);
 }
 
 static bool is_special(void *user, int32_t id) { return rp__tokenizer_is_special(user, id); }
@@ -102,7 +102,7 @@ static rp_data_config data_config(const rp_ctx *ctx, const rp_recipe *r, const r
     };
 }
 
-/* What an encoder is asked for; probability 0 for the others. */
+/* The masking for an encoder; probability 0 for other models. */
 static rp_masking masking_of(const rp_trainer *t, const rp_model_config *config)
 {
     const rp_recipe *r = t->recipe;
@@ -114,7 +114,7 @@ static rp_masking masking_of(const rp_trainer *t, const rp_model_config *config)
                          .key = rp__masking_key((uint64_t)r->seed) };
 }
 
-/* A set that is shorter than a batch is scored sample by sample. */
+/* A set with fewer samples than a batch is scored with batches of one sample. */
 static rp_status open_val(rp_trainer *t, const rp_data_source *source, const rp_masking *masking)
 {
     rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset_val);
@@ -164,7 +164,7 @@ rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config) { return
 
 /* ---- data alone ---- */
 
-/* Its files: there must be some. */
+/* List the files of a set. errors RP_ERR_MATCH no file */
 static rp_status list_set(rp_ctx *ctx, const rp_recipe *r, const rp_recipe_dataset *d, const char *key, rp_recipe_data *out)
 {
     rp_data_config c = data_config(ctx, r, d);
@@ -217,7 +217,7 @@ static rp_status look_at_data(rp_trainer *t, const rp_model_config *config, rp_c
     return RP_OK;
 }
 
-/* Data that is not read whole: as much of it as shows what is wrong with a format or a template. */
+/* Read the beginning of the data, enough to find a wrong format or template. */
 static rp_status look_at_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_config *config, rp_recipe_data *out)
 {
     rp_trainer t     = { .ctx = ctx, .recipe = r };
@@ -236,7 +236,7 @@ static bool holds(rp_ctx *ctx, const char *folder, const char *name)
     return there;
 }
 
-/* Shapes alone, as a shipped config's, come without one. */
+/* A shipped config has no tokenizer beside it. */
 static bool has_tokenizer(rp_ctx *ctx, const rp_recipe *r)
 {
     char *place = tokenizer_place(&(rp_trainer){ .ctx = ctx, .recipe = r });

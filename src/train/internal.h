@@ -1,13 +1,13 @@
-/* train/internal.h -- the trainer's own structures; only files of train/ and bench/memory.c include this.
+/* train/internal.h -- the structures of the trainer, for the files of train/ and bench/memory.c only.
  *
- *   loop.c      the trainer: steps, metrics, states, the end
+ *   loop.c      steps, metrics, states, the end of a run
  *   new.c       everything before the first step
- *   inputs.c    tokenizer and data as a recipe names them
+ *   inputs.c    the tokenizer and the data of a recipe
  *   shapes.c    steps on batches of other shapes
- *   sweep.c     steps under many budgets
- *   measure.c   the points of a sweep run for real, each paired with a step of mode none
+ *   sweep.c     a step under many budgets
+ *   measure.c   runs the points of a sweep, each paired with a step of mode none
  *   dir.c       output_dir: its contents before the run, config.yaml, final/
- *   resume.c    the state to go on from
+ *   resume.c    the state from which a run resumes
  *   frozen.c    the weights that a state does not contain
  *   ranks.c     sums and checks over ranks in a step
  *   alike.c     the properties that all ranks must have in common
@@ -25,89 +25,92 @@
 
 /* ---- trainer ---- */
 
-enum { RP_MOST_SHAPES = 64 };           /* remembered */
+enum { RP_MOST_SHAPES = 64 };           /* plans of other shapes that are kept */
 typedef struct rp_shape_plans rp_shape_plans;
 void rp__shape_plans_free(rp_shape_plans *plans);
-/* The engine follows what is planned for the batches of the step that comes: made now, where such have not come before.
- * errors RP_ERR_BUDGET nothing fits · RP_ERR_IO · RP_ERR_MEMORY */
+/* Make the engine follow the plan for the batches of the next step. A plan for a new shape is made now.
+ * errors RP_ERR_BUDGET no plan fits · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__trainer_follow_shape(rp_trainer *t);
 
 struct rp_trainer {
     rp_ctx *ctx;
     const rp_recipe *recipe;
     rp_bump texts;
-    const char *recipe_text;            /* resolved */
+    const char *recipe_text;            /* with all defaults */
     rp_engine engine;
-    rp_tokenizer *tokenizer;            /* NULL: none was found, and none is needed */
+    rp_tokenizer *tokenizer;            /* NULL: not found and not needed */
     rp_data *data, *val;
     int64_t val_rows;
-    rp_plan *steps;                     /* of full-length batches … */
-    rp_shape_plans *shapes;             /* … and of those that came besides */
+    rp_plan *steps;                     /* plan for full-length batches */
+    rp_shape_plans *shapes;             /* plans for batches of other shapes */
     rp_schedule schedule;
-    rp_state_tensor *tensors;           /* all of a state */
+    rp_state_tensor *tensors;           /* everything that a state contains */
     int n_tensors;
     uint64_t frozen_mark;
-    const char *base;                   /* the model that adapters go beside; NULL: it has random weights */
-    rp_metrics_file *metrics;           /* the first rank's; NULL at others */
-    rp_tensorboard *board;              /* as metrics; NULL, too, where it is not asked for */
-    rp_profile *profile;                /* NULL: not asked for */
-    int32_t stopping;                   /* the signal that a rank was asked to stop by: all do after this step; 0: none */
-    int64_t done, state_step;           /* state_step: of the newest state, 0 without one */
-    char *state_path;
-    int lock;                           /* of output_dir; below 0: not taken, or the first rank's */
+    const char *base;                   /* path of the base model of adapters; NULL: its weights are random */
+    rp_metrics_file *metrics;           /* first rank only; else NULL */
+    rp_tensorboard *board;              /* first rank only, if the recipe asks for it; else NULL */
+    rp_profile *profile;                /* NULL: the recipe does not ask for it */
+    int32_t stopping;                   /* a signal that one rank received: all ranks stop after this step; 0: none */
+    int64_t done, state_step;           /* state_step: step of the newest state, 0 without one */
+    char *state_path;                   /* of the newest state */
+    int lock;                           /* file descriptor that locks output_dir; negative: not locked by this rank */
     rp_trainer_info info;
 };
 
-/* A pool of `reserved` bytes, and on it the model with its weights (a state brings them all itself), and what outlives a step. The config
- * of the source is taken over. */
+/* Reserve a pool of `reserved` bytes and build in it the model and everything that outlives a step.
+ * weights  true: read or initialise the weights; false: a state will fill them
+ * source   its config is moved into the model
+ * errors   those of reading the weights · RP_ERR_MEMORY */
 rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights);
-/* The tokenizer, where there is one, then dataset and dataset_val. */
+/* Open the tokenizer, if there is one, then dataset and dataset_val. */
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config);
-/* The model's folder, or the one that its config.json is in, or its .gguf file; yours to rp__release, NULL without memory. */
+/* The folder of the model, the folder of its config.json, or its .gguf file; yours to rp__release. NULL after RP_ERR_MEMORY. */
 char *rp__model_folder(rp_ctx *ctx, const rp_recipe *recipe);
 
 /* ---- a sweep, measured ---- */
 
 enum { RP_SWEEP_MODES = 4 };
 
-/* The recipe as point i of a sweep has it: with another mode in place of its own, or with every fate left open that no must takes. */
+/* The recipe of point i of a sweep: with mode i, or, from RP_SWEEP_MODES on, with every fate open that no must decides. */
 rp_recipe rp__sweep_recipe(const rp_recipe *recipe, int i);
-/* The points of *out run for real: steps[i] is how those of point i run, the rehearsal has made them. */
+/* Run the points of *out and fill in their times. steps[i] is the plan of point i, made on the rehearsal r. */
 rp_status rp__sweep_measure(rp_rehearsal *r, rp_plan *const *steps, const rp_sweep_options *options, rp_sweep *out);
 
-/* ---- ranks: alone, all of these do nothing ---- */
+/* ---- ranks: with one rank, these do nothing ---- */
 
-/* The ranks are those of the context's communicator. errors RP_ERR_CONFIG the recipe has another number · as rp__ranks_join */
+/* Join the ranks of the context's communicator. errors RP_ERR_CONFIG the recipe has another number of ranks · those of rp__ranks_join */
 rp_status rp__trainer_join(rp_trainer *t);
-/* Everything that fixes a step's calls, bytes and bits is the same at all ranks, weight files included (alike.c).
- * errors RP_ERR_CONFIG what differs · as rp__model_files_marks */
+/* Check that everything that determines the calls, bytes and bits of a step is the same at all ranks, weight files included (alike.c).
+ * errors RP_ERR_CONFIG names the difference · those of rp__model_files_marks */
 rp_status rp__trainer_alike(rp_trainer *t, const rp_model_source *source, const rp_model_config *config);
-/* Sums and greatest over ranks. */
+/* Combine the metrics of all ranks: sums or maxima. */
 rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line);
 
 /* ---- output_dir ---- */
 
-/* From here on it is this run's alone, where it is there. errors RP_ERR_EXISTS it holds a run, and this is no resume · another run has it */
+/* Check output_dir and lock it if it exists. errors RP_ERR_EXISTS it contains a run and this is no resume, or another run uses it ·
+ * RP_ERR_CONFIG it cannot be written */
 rp_status rp__run_dir_check(rp_trainer *t);
-/* Made, config.yaml written, what a resume passes over removed, metrics.jsonl opened. */
+/* Create output_dir, write config.yaml and plan.json, remove states after the resumed step, open metrics.jsonl and the event file. */
 rp_status rp__run_dir_begin(rp_trainer *t);
 rp_status rp__run_dir_final(rp_trainer *t);
 
-/* The learning rates of a run: how many steps it has, and what they do to the rate. */
+/* The learning-rate schedule of a run, with its number of steps. */
 rp_schedule rp__recipe_schedule(const rp_recipe *recipe, int64_t steps_per_epoch);
 
 /* ---- resume ---- */
 
-/* The state the recipe asks for, checked against the recipe and the data; NULL: a fresh start. Call after the data is open. */
+/* Open the state that the recipe asks for and check it against the recipe and the data. *out NULL: a fresh start. Open the data first. */
 rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out);
-/* Parameters and optimizer states from it; the trainer stands after its step. */
+/* Load parameters and optimizer states; the run continues after the step of the state. */
 rp_status rp__resume_load(rp_trainer *t, rp_state *state);
 
 /* ---- frozen weights ---- */
 
-/* The trainer's mark of them: 0 where there are none. All ranks call it. */
+/* Set t->frozen_mark; it stays 0 without frozen weights. All ranks must call it. */
 rp_status rp__frozen_mark(rp_trainer *t);
-/* errors RP_ERR_CONFIG they are others than when the state was written */
+/* errors RP_ERR_CONFIG the frozen weights differ from those of the run that wrote the state */
 rp_status rp__frozen_check(const rp_trainer *t, const rp_state *state);
 
 #endif

@@ -1,4 +1,4 @@
-/* train/loop.c -- the trainer: steps and what is due after each, states, the end of a run. */
+/* train/loop.c -- the trainer: runs steps and the actions due after each, saves states, finishes a run. */
 #include <math.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, doub
     };
 }
 
-/* A run that broke tells what is left of it: behind the sentence, or as one more line where there are several. */
+/* Append to the error message which state is kept: to its sentence, or as a further line if it has several lines. */
 static rp_status tell_kept(const rp_trainer *t, rp_status status)
 {
     char why[RP_ERROR_CHARS], kept[RP_ERROR_CHARS] = "no state was saved";
@@ -159,7 +159,7 @@ static void show(const rp_trainer *t, const rp_progress *progress, const rp_metr
     progress->step(progress->user, line, (rp__seconds() - began) / (double)here * (double)left);
 }
 
-/* The steps that were to be profiled did not all come. */
+/* Write the profile of a run that stopped before all profiled steps were done. */
 static rp_status write_early(rp_trainer *t)
 {
     int n = t->profile ? rp__profile_n_steps(t->profile) : 0;
@@ -167,7 +167,7 @@ static rp_status write_early(rp_trainer *t)
     return n && n < RP_PROFILE_STEPS && t->done < t->info.n_steps ? rp__profile_write(t->profile, t->recipe->output_dir) : RP_OK;
 }
 
-/* Any rank may have been asked; all stop after the same step. */
+/* Any rank may have received a signal. All ranks stop after the same step. */
 static rp_status asked_to_stop(rp_trainer *t, const volatile int *stop)
 {
     t->stopping = stop ? *stop : 0;
@@ -196,6 +196,6 @@ rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_prog
     if (!t->stopping) return RP_OK;
     if (!t->done) return rp_fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
     return rp_fail(t->ctx, RP_ERR_INTERRUPTED,
-                   "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': go on with resume=auto", t->done,
+                   "interrupted after step %" PRId64 " of %" PRId64 "; its state is '%s': continue with resume=auto", t->done,
                    t->info.n_steps, t->state_path);
 }

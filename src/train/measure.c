@@ -1,12 +1,12 @@
-/* train/measure.c -- the points of a sweep run for real, beside mode none: what a budget costs on the clock, not by a table.
+/* train/measure.c -- runs the points of a sweep, each paired with a step of mode none, to measure the overhead of a budget.
  *
- *   warm up    none  P1  P2  P3 …                      a step each: pages and kernels are there, bytes are as planned
- *   pair 1     none P1   P2 none   none P2 … Pn        each point beside a step of mode none, which comes first in turns
+ *   warm up    none  P1  P2  P3 …                      one step each: touches pages, loads kernels, checks the bytes
+ *   pair 1     none P1   P2 none   none P2 … Pn        each point is paired with a step of mode none; the order alternates
  *   pair 2     P1 none   none P2   …
  *
- * One model, one pool, one process: a point is how steps run, and that is switched between them. So what drifts (clocks, neighbours,
- * temperature) falls on both steps of a pair, and their ratio is the overhead. The learning rate is 0: the update does all its work,
- * weights stay, and both steps of a pair must come to the same bits.
+ * All points share one model, one pool and one process; switching to a point changes only how steps run. So drift (clock speed, other
+ * processes, temperature) affects both steps of a pair, and their ratio is the overhead. The learning rate is 0: the update does all its
+ * work, weights do not change, and both steps of a pair must give the same bits.
  */
 #include "base/machine.h"
 #include "policy/modes.h"
@@ -14,18 +14,18 @@
 #include "rehearse/engine.h"
 #include "train/internal.h"
 
-enum { N_WAYS = RP_SWEEP_MODES + 1 };           /* the modes, and what all budgets have in common */
+enum { N_WAYS = RP_SWEEP_MODES + 1 };           /* one for each mode, and one for all budgets */
 
 typedef struct {
     rp_ctx *ctx;
-    rp_trainer *t;                              /* inputs and engine; it writes nothing */
+    rp_trainer *t;                              /* inputs and engine; writes no files */
     rp_recipe recipe[N_WAYS];
     rp_selection selection[N_WAYS];
-    int n_ways;                                 /* that are open; the engine holds a copy of one of them */
+    int n_ways;                                 /* selections that are open; the engine has a copy of one of them */
     rp_plan *const *steps;
     const rp_sweep_options *options;
     rp_sweep *out;
-    double *ratio, *seconds;                    /* of each point, pairs of them */
+    double *ratio, *seconds;                    /* [n_points][pairs] */
     int64_t top;                                /* the highest end of a buffer in the running step */
 } measuring;
 
@@ -97,7 +97,7 @@ static rp_status run_pair(measuring *m, int i, int k)
     int n         = m->options->pairs, first = (k + i) % 2;
     int64_t batch = k % m->t->info.data.steps_per_epoch;
     double seconds[2];
-    rp_step_result r[2];                        /* of mode none, of the point */
+    rp_step_result r[2];                        /* [0]: mode none, [1]: the point */
     char name[64];
 
     RP_TRY(run_step(m, first ? i : 0, batch, &r[first], &seconds[first]));
@@ -152,7 +152,7 @@ static rp_status check_room(const measuring *m, int64_t *most)
     *most = 0;
     for (int i = 0; i < m->out->n_points; i++)
         if (m->out->point[i].reserved > *most) *most = m->out->point[i].reserved;
-    RP_CHECK(m->ctx, *most <= left, RP_ERR_MEMORY, "the points of this sweep are measured beside mode 'none': up to %s, and this machine leaves %s",
+    RP_CHECK(m->ctx, *most <= left, RP_ERR_MEMORY, "the points of this sweep are paired with mode 'none' and need up to %s, but this machine has %s free",
              rp__size_text(need, *most), rp__size_text(there, left));
     return RP_OK;
 }

@@ -1,4 +1,4 @@
-/* train/metrics.c -- lines of metrics.jsonl, written and cut. */
+/* train/metrics.c -- writes lines of metrics.jsonl, and cuts the file when a run resumes. */
 #include "train/metrics.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct rp_metrics_file {
     int fd;
 };
 
-/* In the C locale, whatever the program around us chose: a comma is no part of a JSON number. */
+/* Formats in the C locale, because the locale of the program may write a decimal comma, which is not JSON. */
 const char *rp__number_text(char out[RP_NUMBER_CHARS], double value)
 {
     static locale_t c_locale;
@@ -52,7 +52,7 @@ static bool keeps(const char *line, ssize_t bytes, int64_t keep_steps)
     return kept;
 }
 
-/* How many bytes at the start of the file stay. */
+/* The number of bytes at the start of the file to keep. */
 static int64_t kept_bytes(FILE *f, int64_t keep_steps)
 {
     char *line  = NULL;

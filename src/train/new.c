@@ -1,7 +1,7 @@
-/* train/new.c -- everything before the first step, in an order that writes nothing before all is known to be good.
+/* train/new.c -- everything before the first step. Nothing is written until all checks have passed.
  *
- *   recipe ─ config ─ names ─ output_dir ─ data ─ state ─ rehearsal ─▶ pool ─ model ─ optimizer ─ state's bytes ─▶ output_dir
- *   └────────── reads, and a second context that has shapes alone ─┘   └──── the context of the run ────┘
+ *   recipe ─ config ─ names ─ output_dir ─ data ─ state ─ rehearsal ─▶ pool ─ model ─ optimizer ─ bytes of the state ─▶ output_dir
+ *   └────────── only reads; uses a second, shapes-only context ────┘   └────── the context of the run ────────┘
  */
 #include "base/bump.h"
 #include "base/file.h"
@@ -18,12 +18,12 @@
 #include "shard/ranks.h"
 #include "train/internal.h"
 
-typedef struct {                        /* open until the trainer stands */
+typedef struct {                        /* closed when the trainer is built */
     rp_rehearsal rehearsal;
-    rp_state *state;                    /* to go on from; NULL: a fresh start */
+    rp_state *state;                    /* to resume from; NULL: a fresh start */
 } opening;
 
-/* Of what the machine leaves, the process itself may take this much beside the arena. */
+/* Bytes of free memory that are left to the process outside the arena. */
 enum { BESIDE = 64 << 20 };
 
 static int64_t budget_of(const rp_recipe *recipe)
@@ -42,7 +42,7 @@ rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe)
     };
 }
 
-/* Every message there is about the recipe; only then is any of them a reason to stop. */
+/* Collect all messages about the recipe before any of them ends the run. */
 static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
 {
     rp__recipe_check_train(t->recipe, report);
@@ -56,10 +56,10 @@ static rp_status check_recipe(rp_trainer *t, opening *o, rp_report *report)
     return status;
 }
 
-/* A limit is not about buffers of a host that is a device of its own. */
+/* A limit does not apply to host buffers if the host is a separate device. */
 static bool is_limited(const rp_ctx *ctx, int device) { return !device || device != ctx->host; }
 
-/* The budget of a limit is known once the step is planned: until then the pool leaves the addresses to the model's files. */
+/* With memory_limit, the budget is known only when the step is planned. Until then the pool gives up its addresses, so that the model's files fit. */
 static rp_status yield_pool(rp_trainer *t)
 {
     for (int i = 0; i < t->ctx->n_devices && t->recipe->memory_limit.kind != RP_BUDGET_NONE; i++)
@@ -67,7 +67,7 @@ static rp_status yield_pool(rp_trainer *t)
     return RP_OK;
 }
 
-/* The pool as large as the plan may ask, no larger than its addresses may be. */
+/* Limit the pool to the budget that memory_limit leaves for it. */
 static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
 {
     t->info.limit     = r->limit;
@@ -88,15 +88,15 @@ static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
     return keep_limit(t, &o->rehearsal);
 }
 
-/* Everything but the arena is there by now. */
+/* Everything but the arena is allocated by now. */
 static rp_status check_own(rp_trainer *t)
 {
     char own[RP_SIZE_CHARS], more[RP_SIZE_CHARS], allowed[RP_SIZE_CHARS], limit[RP_SIZE_CHARS];
     int64_t taken = rp__process_own(t->ctx);
 
     if (!t->info.limit || taken <= t->info.allowance) return RP_OK;
-    return rp_fail(t->ctx, RP_ERR_MEMORY, "the process takes %s beside its arena, %s more than the %s that 'memory_limit' of %s allows it: set "
-                   "'memory_budget' to what is left", rp__size_text(own, taken), rp__size_text(more, taken - t->info.allowance),
+    return rp_fail(t->ctx, RP_ERR_MEMORY, "the process needs %s outside its arena, %s more than the %s that 'memory_limit' of %s allows: set "
+                   "'memory_budget' to at most the rest", rp__size_text(own, taken), rp__size_text(more, taken - t->info.allowance),
                    rp__size_text(allowed, t->info.allowance), rp__size_text(limit, t->info.limit));
 }
 
@@ -130,7 +130,7 @@ static rp_state_tensor of_param(const rp_param *p)
     return (rp_state_tensor){ .name = p->path, .tensor = p->tensor, .whole = p->whole, .slice = p->slice };
 }
 
-/* The same slice of … */
+/* Element `at` of the optimizer's states: the same slice as its parameter. */
 static rp_state_tensor of_optim(const rp_trainer *t, int at)
 {
     rp_optim *optim     = t->engine.optim;
@@ -143,7 +143,7 @@ static rp_state_tensor of_optim(const rp_trainer *t, int at)
     return out;
 }
 
-/* What training changes; the frozen is where it came from. */
+/* List the tensors that training changes. Frozen weights are read from the model again, not from a state. */
 static rp_status list_tensors(rp_trainer *t)
 {
     int n_params = rp__model_n_params(t->engine.model), n_optim = rp__optim_n_tensors(t->engine.optim);
@@ -160,7 +160,7 @@ static rp_status list_tensors(rp_trainer *t)
     return RP_OK;
 }
 
-/* The pool first: a limit that is too low refuses before anything is read. */
+/* Reserve the pool first: if the limit is too low, this fails before any weights are read. */
 static rp_status open_filled(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights)
 {
     RP_TRY(rp__mem_reserve(t->ctx, t->ctx->space[0], reserved));
@@ -170,7 +170,7 @@ static rp_status open_filled(rp_trainer *t, int64_t reserved, rp_model_source *s
     return RP_OK;
 }
 
-/* Magnitudes are of weights, which ranks have to have read before they gather them. */
+/* DoRA magnitudes are computed from gathered weights, so all ranks must have read theirs first. */
 rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights)
 {
     rp_status status = open_filled(t, reserved, source, weights);
@@ -192,7 +192,7 @@ static rp_status note_base(rp_trainer *t, const rp_model_source *source)
 
 static rp_status stand(rp_trainer *t, opening *o)
 {
-    bool weights = !o->state || rp__model_is_frozen(o->rehearsal.engine.model);      /* a state has those that are trained */
+    bool weights = !o->state || rp__model_is_frozen(o->rehearsal.engine.model);      /* a state contains the trained weights only */
 
     RP_TRY(check_own(t));
     RP_TRY(rp__trainer_stand(t, t->info.rehearsal.memory.reserved_bytes, &o->rehearsal.source, weights));
@@ -206,7 +206,7 @@ static rp_status new_build(rp_trainer *t, opening *o)
     RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), stand(t, o)));
     RP_TRY(rp__frozen_mark(t));
     if (o->state) RP_TRY(rp__resume_load(t, o->state));
-    rp__mem_populate(t->ctx, t->ctx->space[0]);         /* after what needs memory of its own to read weights */
+    rp__mem_populate(t->ctx, t->ctx->space[0]);         /* last, because reading weights needs memory of its own */
     return RP_OK;
 }
 
@@ -225,7 +225,7 @@ static void note_left_out(rp_trainer *t, const opening *o, rp_report *report)
         rp__report_note(report, rp__recipe_place(t->recipe, "model.path"), "%s", text);
 }
 
-/* Nothing is written; at several ranks, nobody waits for one that has stopped. */
+/* Checks that write nothing and wait for no other rank. */
 static rp_status look(rp_trainer *t, opening *o, rp_report *report)
 {
     RP_TRY(check_recipe(t, o, report));

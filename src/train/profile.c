@@ -1,4 +1,4 @@
-/* train/profile.c -- spans as they are told, into events and sums; nothing here may fail while a step runs. */
+/* train/profile.c -- collects spans into events and sums. Nothing here may fail while a step runs. */
 #include "train/profile_internal.h"
 
 #include <math.h>
@@ -62,13 +62,13 @@ int rp__profile_n_steps(const rp_profile *p) { return p->n_steps; }
 
 /* ---- kinds ---- */
 
-/* Shapes and what gradients are wanted decide what a call costs; paths and names are compared by where they are. */
+/* A hash of the properties that decide the cost of a call: shapes and wanted gradients. Names and paths are compared by address. */
 static uint64_t key_of(const rp_span *span, const char *path)
 {
     const rp_op_meta *m  = span->call;
     const void *where[2] = { span->name, path };
-    int64_t what[2]      = { span->doing, span->bytes };
-    uint64_t key         = rp__hash(what, sizeof what, rp__hash(where, sizeof where, RP_HASH_START));
+    int64_t numbers[2]   = { span->doing, span->bytes };
+    uint64_t key         = rp__hash(numbers, sizeof numbers, rp__hash(where, sizeof where, RP_HASH_START));
 
     for (int i = 0; m && i < m->n_in; i++) {
         int64_t of[3] = { m->in[i].dtype, m->in[i].ndim, m->in_grad[i] };
@@ -115,7 +115,7 @@ static int find_kind(rp_profile *p, const rp_span *span, const char *path)
     return p->n_kinds++;
 }
 
-/* The doing decides whether what the tape does at the moment says anything: a batch is read outside all calls. */
+/* Parts and data are outside all calls, so the current path of the tape does not belong to them. */
 static const char *path_of(const rp_profile *p, const rp_span *span)
 {
     if (span->path || span->doing == RP_DOING_PART || span->doing == RP_DOING_DATA) return span->path;
@@ -126,7 +126,7 @@ static void sum_up(profile_kind *k, const rp_span *span)
 {
     rp_cost work = { .flops = k->flops, .read_bytes = k->bytes };
 
-    if (!k->key) work = work_of(span);      /* the rest: spans of any kind */
+    if (!k->key) work = work_of(span);      /* "others" collects spans of any kind */
     k->calls++;
     k->all_flops += work.flops;
     k->all_bytes += work.read_bytes + work.write_bytes;

@@ -1,12 +1,13 @@
 /* train/profile.h -- where the time of a few steps goes: a Chrome trace and a table by op.
  *
- *   step_begin ── the context is watched (base/watch.h): every span is an event, and one more in the sums of its kind ── step_end
- *   write          FOLDER/profile.trace.json   for chrome://tracing and ui.perfetto.dev: steps, their parts, spans, and the ledger's live
- *                                              bytes at the end of each
- *                  FOLDER/profile.txt          a table by op and pass, page faults, the ledger's traffic
+ *   step_begin ── the context is watched (base/watch.h): each span becomes an event and is added to the sums of its kind ── step_end
+ *   write          FOLDER/profile.trace.json   for chrome://tracing and ui.perfetto.dev: steps, their parts, spans, and the live bytes of
+ *                                              the ledger at the end of each
+ *                  FOLDER/profile.txt          a table by op and pass, page faults, the traffic of the ledger
  *
- * All memory there ever is for it is taken by new, a fixed amount of host memory outside the ledger (a few MiB, touched as it fills). What
- * comes beyond MOST_EVENTS is missing in the trace, which says so; the sums have it all. No bit of a run changes: clocks are read.
+ * rp__profile_new allocates all memory: a few MiB of host memory outside the ledger, of fixed size and touched as it fills. Events after the
+ * first MOST_EVENTS are missing in the trace, which reports their number; the sums include them. A profile reads clocks and changes no
+ * bit of a run.
  */
 #ifndef RP_TRAIN_PROFILE_H
 #define RP_TRAIN_PROFILE_H
@@ -16,29 +17,29 @@
 
 typedef struct rp_profile rp_profile;
 
-enum { RP_PROFILE_STEPS = 3 };              /* at most */
+enum { RP_PROFILE_STEPS = 3 };              /* steps that are profiled, at most */
 
 /* errors RP_ERR_MEMORY */
 rp_status rp__profile_new(rp_ctx *ctx, rp_profile **out);
 void rp__profile_free(rp_profile *profile);
 
-/* Is the step numbered `here` (from 0) among the n that this run makes to be profiled? The second to the fourth: the first one meets fresh
- * pages and cold caches. Of a run of one step, that one. */
+/* Whether to profile step `here` (from 0) of the n steps that this run makes: the second to the fourth, because the first has fresh pages and cold
+ * caches. If the run has one step, that one. */
 bool rp__profile_wants(int64_t here, int64_t n);
-/* Is it the last of those? */
+/* Whether step `here` is the last one to profile. */
 bool rp__profile_ends(int64_t here, int64_t n);
 
-/* What runs on the context between the two is the step's. */
+/* Begin and end a step. Everything that runs on the context in between belongs to it. */
 void rp__profile_step_begin(rp_profile *profile, int64_t step);
 void rp__profile_step_end(rp_profile *profile, int64_t tokens, const rp_tape_stats *work);
-/* The step failed: nothing is watched any more, and it does not count. */
+/* Stop watching after a step that failed; it is not counted. */
 void rp__profile_step_failed(rp_profile *profile);
 
 int rp__profile_n_steps(const rp_profile *profile);
 
-/* errors RP_ERR_IO · RP_ERR_MEMORY */
+/* Write both files into the folder. errors RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__profile_write(const rp_profile *profile, const char *folder);
-/* "matmul backward 38.2 %, matmul forward 19.8 %, attention backward 12.0 %" of the steps' time, into out; returns out. */
+/* The three largest shares of the time, into out: "matmul backward 38.2 %, matmul forward 19.8 %, attention backward 12.0 %". Returns out. */
 #define RP_PROFILE_TEXT_CHARS 256
 const char *rp__profile_text(const rp_profile *profile, char out[RP_PROFILE_TEXT_CHARS]);
 

@@ -1,4 +1,4 @@
-/* train/profile_table.c -- a profile for people: where a step's time goes, by op and pass, all figures those of one step on average.
+/* train/profile_table.c -- the profile as a table: the time of a step by op and pass. All figures are the average of one step.
  *
  *   op                    pass        calls    seconds    share   GFLOP/s      GB/s
  *   matmul                backward      420    0.21042   41.1 %     812.4     31.23
@@ -11,7 +11,7 @@
 
 enum { RATE_CHARS = 24 };
 
-typedef struct { double n, seconds; } profile_scale;      /* steps, and what they took */
+typedef struct { double n, seconds; } profile_scale;      /* number of steps, and their seconds */
 
 static double mean(double sum, const profile_scale *s) { return sum / s->n; }
 
@@ -31,7 +31,7 @@ static void put_row(const profile_row *r, const profile_scale *s, profile_out *o
                     rate(bytes, r->bytes, r->seconds, 2));
 }
 
-/* What is left of the steps when all spans are taken away: the tape, the ledger, the model's own code. */
+/* Returns the seconds outside all spans: the tape, the ledger, the code of the model. */
 static double put_rows(const profile_row *row, int n, const profile_scale *s, profile_out *out)
 {
     double left = s->seconds;
@@ -103,7 +103,7 @@ static void put_head(const rp_profile *p, const profile_scale *s, profile_out *o
     for (int i = 0; i < p->n_steps; i++) tokens += p->step[i].tokens;
     rp__profile_put(out, "steps %" PRId64 " to %" PRId64 ": %.6f s each on average, %.0f tokens/s, on %s\n", first->step, last->step,
                     mean(s->seconds, s), (double)tokens / s->seconds, rp__cost_machine_text(p->ctx, machine));
-    rp__profile_put(out, "calls, seconds and bytes are those of one step; GFLOP/s and GB/s by what each op declares\n\n");
+    rp__profile_put(out, "calls, seconds and bytes are those of one step; GFLOP/s and GB/s as each op declares\n\n");
 }
 
 void rp__profile_put_table(const rp_profile *p, const profile_row *row, int n, profile_out *out)

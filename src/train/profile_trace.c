@@ -1,10 +1,10 @@
-/* train/profile_trace.c -- a profile in Chrome's trace event format: "X" a span, "C" a counter, "M" a name, times in microseconds.
+/* train/profile_trace.c -- the profile in Chrome's trace event format: "X" is a span, "C" a counter, "M" a name; times in microseconds.
  *
  *   {"ph": "X", "pid": 1, "tid": 1, "ts": 10.250, "dur": 3.125, "name": "matmul", "cat": "replay",
  *    "args": {"path": "layers.0.mlp.up", "inputs": "…", "flops": …, "bytes": …, "GFLOP/s": …, "GB/s": …}}
  *
- * Source: "Trace Event Format", the document behind chrome://tracing. Fractions are put together from whole numbers: a decimal comma of the
- * program's locale is no JSON.
+ * Source: "Trace Event Format", the specification for chrome://tracing. Fractions are composed of whole numbers, because the locale of the
+ * program may write a decimal comma, which is not JSON.
  */
 #include "train/profile_internal.h"
 
@@ -33,7 +33,7 @@ static void put_thousandths(profile_out *out, const char *key, int64_t n)
     rp__profile_put(out, ", \"%s\": %" PRId64 ".%03" PRId64, key, n / 1000, n % 1000);
 }
 
-/* Both ends are rounded, not the length: what lies inside stays inside. */
+/* Rounds both ends and not the length, so that nested spans stay nested. */
 static void put_times(const rp_profile *p, double began, double ended, profile_out *out)
 {
     int64_t from = nanoseconds(p, began);

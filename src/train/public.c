@@ -1,4 +1,4 @@
-/* train/public.c -- recipes and training as programs over the library use them. */
+/* train/public.c -- the public functions for recipes and training (reprise/reprise.h). */
 #include "base/report.h"
 #include "base/sized.h"
 #include "recipe/recipe.h"

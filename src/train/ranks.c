@@ -1,4 +1,4 @@
-/* train/ranks.c -- a run on several ranks: who takes part, and what they tell each other of a step. */
+/* train/ranks.c -- a run on several ranks: joins them, and combines the metrics of a step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "shard/ranks.h"
 #include "train/internal.h"
 
-/* ---- who takes part ---- */
+/* ---- joining ---- */
 
 static uint64_t hash_text(const char *text) { return rp__hash(text, strlen(text), RP_HASH_START); }
 
@@ -22,7 +22,7 @@ static rp_status check_number(const rp_trainer *t)
     return RP_OK;
 }
 
-/* Before the ranks are split: one that splits otherwise would be waited for without end. */
+/* Compare the recipes before the ranks are split: a rank that splits differently would make the others wait forever. */
 static rp_status check_recipe(const rp_trainer *t)
 {
     rp_ctx *ctx   = t->ctx;
@@ -47,7 +47,7 @@ rp_status rp__trainer_join(rp_trainer *t)
 
 /* ---- a line of metrics ---- */
 
-/* Sums and greatest of what ranks measured apart; the rest is the same at all of them. */
+/* Sums and maxima of the metrics that differ between ranks. All other metrics are equal. */
 static void add_line(rp_metrics *sum, const rp_metrics *one)
 {
     int64_t *const most[]      = { &sum->peak_memory_active, &sum->peak_memory_alloc, &sum->peak_memory_reserved, &sum->saved_bytes, &sum->rss };

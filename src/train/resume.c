@@ -1,4 +1,4 @@
-/* train/resume.c -- which state a run goes on from, and whether it may. */
+/* train/resume.c -- chooses the state from which a run resumes, and checks that it fits the recipe and the data. */
 #include "train/internal.h"
 
 #include "base/report.h"
@@ -6,7 +6,7 @@
 #include "optim/optim.h"
 #include "recipe/recipe.h"
 
-/* A run may become longer or shorter, and a schedule that ends with it then bends at the next step: both rates are told. */
+/* A resumed run may be longer or shorter. Its schedule then changes at the next step, so the note has the old and the new rate. */
 static void note_rate(const rp_trainer *t, const rp_recipe *before, int64_t step, rp_report *report)
 {
     int64_t per_epoch = rp__data_info(t->data).steps_per_epoch;
@@ -19,7 +19,7 @@ static void note_rate(const rp_trainer *t, const rp_recipe *before, int64_t step
                     "of step %" PRId64 " is %g, it would have been %g", now.n_steps, old.n_steps, now.name, step + 1, is, was);
 }
 
-/* The keys that may not change, told in the caller's report; the old recipe's own notes are of no interest. */
+/* Report keys that must not change. Notes about the old recipe are dropped. */
 static rp_status check_recipe(rp_trainer *t, const rp_state *state, rp_report *report)
 {
     const rp_state_info *info = rp__state_info(state);
@@ -61,7 +61,7 @@ static rp_status open_state(rp_trainer *t, rp_report *report, rp_state **out)
     if (r->resume.kind == RP_RESUME_NO) return RP_OK;
     if (r->resume.kind == RP_RESUME_PATH) return rp__state_open(t->ctx, r->resume.path, out);
     RP_TRY(rp__state_open_latest(t->ctx, r->output_dir, out, &why));
-    if (why) rp__report_note(report, place, "a newer state is passed over: %s", why);
+    if (why) rp__report_note(report, place, "a newer state is skipped: %s", why);
     rp__release(why);
     if (!*out) rp__report_note(report, place, "there is no state in '%s' yet: the run starts from its beginning", r->output_dir);
     return RP_OK;
@@ -74,7 +74,7 @@ static void note_state(const rp_trainer *t, const rp_state *state, rp_report *re
 
     if (info->ranks != rp__comm_ranks(rp__world(t->ctx)))
         snprintf(by, sizeof by, ", written by %" PRId64 " rank%s", info->ranks, info->ranks == 1 ? "" : "s");
-    rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "going on after step %" PRId64 " from '%s'%s", info->step,
+    rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "resuming after step %" PRId64 " from '%s'%s", info->step,
                     rp__state_path(state), by);
 }
 
@@ -93,7 +93,7 @@ rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
 rp_status rp__resume_load(rp_trainer *t, rp_state *state)
 {
     RP_TRY(rp__comm_agree(t->ctx, rp__world(t->ctx), rp__frozen_check(t, state)));
-    RP_TRY(rp__state_load(state, t->tensors, t->n_tensors));        /* first: all ranks come to it */
+    RP_TRY(rp__state_load(state, t->tensors, t->n_tensors));        /* first, because all ranks reach it */
     RP_TRY(rp__optim_settle(t->engine.optim));
     t->state_path = rp__host_text(t->ctx, rp__state_path(state));
     if (!t->state_path) return RP_ERR_MEMORY;

@@ -1,4 +1,4 @@
-/* train/score.c -- window after window, summed in double. */
+/* train/score.c -- scores a text window by window; sums are in double. */
 #include "train/score.h"
 
 #include <math.h>
@@ -9,14 +9,14 @@
 
 enum { NO_LABEL = -100 };
 
-static rp_status ids_tensor(rp_ctx *ctx, const char *what, int64_t n, rp_tensor **out)
+static rp_status ids_tensor(rp_ctx *ctx, const char *name, int64_t n, rp_tensor **out)
 {
     rp_meta meta = rp_meta_2d(RP_I32, 1, n);
 
-    return rp__tensor_new_named(ctx, &meta, RP_MEM_TEMP, what, out);
+    return rp__tensor_new_named(ctx, &meta, RP_MEM_TEMP, name, out);
 }
 
-/* The labels are the ids one on; the last place has none. */
+/* labels[i] = ids[i + 1]; the last position has no label. */
 static rp_status make_batch(rp_ctx *ctx, const int32_t *ids, int64_t n, rp_model_batch *batch)
 {
     RP_TRY(ids_tensor(ctx, "tokens", n, &batch->tokens));
@@ -31,7 +31,7 @@ static rp_status make_batch(rp_ctx *ctx, const int32_t *ids, int64_t n, rp_model
     return RP_OK;
 }
 
-/* The sum over a window is the op's own, in double until it leaves as fp32: good to 6e-8 of itself. */
+/* The op sums a window in double and returns fp32: the relative error is at most 6e-8. */
 static rp_status score_window(rp_model *model, const int32_t *ids, int64_t n, double *sum)
 {
     rp_model_batch batch = { 0 };
@@ -61,7 +61,7 @@ static rp_status score_all(rp_model *model, const int32_t *ids, int64_t n_ids, i
         total += sum;
         out->targets += n - 1;
         out->windows++;
-        if (progress) progress(user, n_ids - at - n > 1 ? at + n : n_ids, n_ids);      /* a last id alone has nothing to score */
+        if (progress) progress(user, n_ids - at - n > 1 ? at + n : n_ids, n_ids);      /* a single last id has no target */
     }
     out->loss = total / (double)out->targets;
     return RP_OK;
@@ -75,8 +75,8 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
     bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode;
     rp_score score  = { 0 };
 
-    RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' sees the tokens it would be asked for; it is "
-             "scored on hidden ones, by 'dataset_val' of a recipe", rp__model_type(rp__model_config(model)));
+    RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder, which sees the tokens to predict: "
+             "score it on masked tokens, with 'dataset_val' of a recipe", rp__model_type(rp__model_config(model)));
     RP_CHECK(ctx, window >= 2, RP_ERR_ARG, "a window of %" PRId64 " tokens has no targets", window);
     RP_CHECK(ctx, window <= context, RP_ERR_ARG, "a window of %" PRId64 " tokens is more than the model's context of %" PRId64, window,
              context);

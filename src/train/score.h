@@ -1,7 +1,7 @@
-/* train/score.h -- how well a model predicts a text.
+/* train/score.h -- the loss of a model on a text.
  *
- *   ids  0 1 2 3 4 5 6 7 8 9 …        one document, cut every `window` ids; attention and positions begin anew in each
- *       [0 1 2 3][4 5 6 7][8 9]       a window of n ids has n - 1 targets, its last one may be shorter
+ *   ids  0 1 2 3 4 5 6 7 8 9 …        one document, cut every `window` ids; attention and positions start anew in each window
+ *       [0 1 2 3][4 5 6 7][8 9]       a window of n ids has n - 1 targets; the last window may be shorter
  */
 #ifndef RP_TRAIN_SCORE_H
 #define RP_TRAIN_SCORE_H
@@ -10,14 +10,15 @@
 
 typedef struct {
     double loss;                        /* mean of -log p over all targets, in nats */
-    int64_t targets, windows;           /* windows of one id are not scored and not counted */
+    int64_t targets, windows;           /* a window of one id is neither scored nor counted */
 } rp_score;
 
-/* Told after each window, at the end that all n_ids are done; may be NULL. */
+/* Called after each window; the last call has done = n_ids. */
 typedef void (*rp_score_progress)(void *user, int64_t done, int64_t n_ids);
 
-/* Dropout rests while it runs; the context is left recording.
- * errors  RP_ERR_ARG no targets, a window beyond the context, an id beyond the vocabulary · RP_ERR_NONFINITE · RP_ERR_MEMORY */
+/* Score ids in evaluation mode and without gradients. Afterwards the mode is as before, and gradients are on. progress may be NULL.
+ * errors  RP_ERR_ARG no targets, a window longer than the context, an id outside the vocabulary · RP_ERR_UNSUPPORTED an encoder ·
+ *         RP_ERR_NONFINITE · RP_ERR_MEMORY */
 rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t window, rp_score_progress progress, void *user,
                     rp_score *out);
 

@@ -1,7 +1,6 @@
-/* train/shapes.c -- steps on batches that are no full-length ones: each shape is rehearsed and planned when it first comes, and
- * remembered.
+/* train/shapes.c -- plans for steps on batches that are not full-length. Each shape is rehearsed and planned when it first occurs, and kept.
  *
- * Micro-batches of a step may differ in length, so the shape of a step is the list of theirs. */
+ * Micro-batches of a step may differ in length, so the shape of a step is the list of the shapes of its micro-batches. */
 #include "train/internal.h"
 
 #include <string.h>
@@ -9,14 +8,14 @@
 #include "plan/plan.h"
 
 typedef struct {
-    rp_micro_shape *micro;              /* of each micro-batch */
+    rp_micro_shape *micro;              /* one for each micro-batch */
     rp_plan *steps;
 } known_shape;
 
 struct rp_shape_plans {
-    rp_rehearsal rehearsal;             /* opened when the first one comes */
+    rp_rehearsal rehearsal;             /* opened for the first shape */
     known_shape known[RP_MOST_SHAPES];
-    int n, next;                        /* next: the oldest, to be forgotten first */
+    int n, next;                        /* next: the oldest, which is replaced next */
 };
 
 static void forget(known_shape *k)

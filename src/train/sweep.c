@@ -1,4 +1,4 @@
-/* train/sweep.c -- the curve of budgets, and the modes everybody knows as points beside it. */
+/* train/sweep.c -- a step under many budgets, and under the usual modes for comparison. */
 #include <math.h>
 
 #include "train/internal.h"
@@ -45,7 +45,7 @@ static rp_status plan_mode(rp_rehearsal *r, int i, rp_plan **out)
     return rp__rehearsal_own_fastest(r, out);
 }
 
-/* Where the tightest budgets have no plan of their own, the curve is shorter: what is there moves up. */
+/* The tightest budgets may have no plan. Move the plans up over the gaps; returns their number. */
 static int close_gaps(rp_plan **steps, int n)
 {
     int kept = 0;

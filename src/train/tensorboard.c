@@ -1,4 +1,4 @@
-/* train/tensorboard.c -- event files: see tensorboard.h. */
+/* train/tensorboard.c -- writes TensorBoard event files (tensorboard.h). */
 #include "train/tensorboard.h"
 
 #include <dirent.h>
@@ -19,10 +19,10 @@ struct rp_tensorboard {
     rp_ctx *ctx;
     char *path;
     int fd;
-    double newest;              /* time of what was put */
+    double newest;              /* time of the last event; never decreases */
 };
 
-/* A bit at a time: a step has less than a kilobyte. */
+/* Bit by bit is fast enough: a step has less than a kilobyte. */
 uint32_t rp__crc32c(const void *data, int64_t bytes)
 {
     const uint8_t *p = data;
@@ -121,7 +121,7 @@ rp_status rp__tensorboard_put(rp_tensorboard *b, const rp_metrics *line)
 
 /* ---- the file ---- */
 
-/* The second in the newest file's name; 0: there is none. */
+/* The largest time in the name of an event file; 0: no such file. */
 static int64_t newest(const char *folder)
 {
     static const char prefix[] = "events.out.tfevents.";

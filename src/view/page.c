@@ -1,7 +1,7 @@
-/* view/page.c -- page.html, with what is told at its marks, into a file:
+/* view/page.c -- writes page.html to a file and fills in its marks:
  *
- *   <!--=facts-->                        what part "facts" writes
- *   <!--?losses--> … <!--/losses-->      left out where there is none
+ *   <!--=facts-->                        replaced by the output of part "facts"
+ *   <!--?losses--> … <!--/losses-->      left out if the list is empty
  */
 #include "view/page_internal.h"
 
@@ -29,7 +29,7 @@ static void put_script(page_out *out, const rp_page *page, const page_peak *peak
     rp__page_text(out, (const char *)rp__page_js);
 }
 
-/* `count` names the list that a part needs; without one it is always there. */
+/* `count` is the member with the number of entries that a part needs; 0: the part is always there. */
 #define COUNT(field) (offsetof(rp_page, field) + 1)
 static const struct { const char *name; write_part *write; size_t count; } parts[] = {
     { "title", put_title, 0 },
@@ -63,7 +63,7 @@ static int part_named(const char *name, size_t chars)
     return i;
 }
 
-/* The next mark, between "<!--" and "-->"; other comments are passed by. NULL: none. */
+/* Returns the next mark, between "<!--" and "-->"; other comments are skipped. NULL: none. */
 static const char *next_mark(const char *from)
 {
     const char *at = strstr(from, "<!--");

@@ -1,30 +1,31 @@
-/* view/page_json.c -- what the script of a page reads: one JSON object of arrays, a value a buffer in each.
+/* view/page_json.c -- writes the data for the script of a page: one JSON object of arrays, most of them with one value per buffer.
  *
  *   {"events": 10240, "budget": 0, "reserved": 1646750912, "peak": 1630000000, "overhead": 0.05,
  *    "classes": ["param", "grad", …],
  *    "bytes": [56623104, …], "offset": […],
- *    "begin": [0, 0, 3, …],                each less the one before it: most are small
+ *    "begin": [0, 0, 3, …],                differences between neighbours: most are small
  *    "length": [10240, …],                 events from begin to end
- *    "class": "0024…",                     a digit a buffer, of classes
- *    "kept": [7, 12, 9000, …],             threes: a buffer, and between which events it is saved
- *    "of": [0, 1, …],                      of owners
- *    "owners": [4, 5, …],                  twos: path, what                of texts
- *    "works": [3, 6, 4, 7, …],             fours: begin less the last one's, phase, path, op      of texts
+ *    "class": "0024…",                     one digit per buffer, an index into classes
+ *    "kept": [7, 12, 9000, …],             triples: a buffer, and the events between which it is saved
+ *    "of": [0, 1, …],                      index into owners
+ *    "owners": [4, 5, …],                  pairs: path, name                as indices into texts
+ *    "works": [3, 6, 4, 7, …],             quadruples: difference of begin, phase, path, op      as indices into texts
  *    "texts": ["", "layers.0.mlp", …],
  *    "points": [[null, 1646750912, 0.013, false], …], "steps": […], "loss": […], "val": […], "lr": […]}
  *
- * A text is there once: a path of a block is that of many calls and buffers. */
+ * Each text is stored once, because many calls and buffers share the path of a block.
+ */
 #include "view/page_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- texts, each once ---- */
+/* ---- texts, each stored once ---- */
 
 typedef struct { const char *text; int number; } known_text;
 typedef struct { known_text *at; const char **text; int n, room; } text_table;
 
-/* Room for as many as there can be, in a table that is never more than half full. */
+/* Room for all possible texts, in a table that is at most half full. */
 static rp_status open_texts(rp_ctx *ctx, const rp_page *page, text_table *texts)
 {
     int most = 2 * page->n_owners + 3 * page->n_works + 1;
@@ -109,7 +110,7 @@ static void put_texts(page_out *out, const rp_page *page, text_table *texts)
     rp__page_text(out, ",\n\"owners\":[");
     for (int i = 0; i < page->n_owners; i++) {
         put_integer(out, i, page_json_number_of(texts, page->owner[i].path));
-        put_integer(out, 1, page_json_number_of(texts, page->owner[i].what));
+        put_integer(out, 1, page_json_number_of(texts, page->owner[i].name));
     }
     rp__page_text(out, "],\n\"works\":[");
     for (int i = 0; i < page->n_works; i++) {

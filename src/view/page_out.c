@@ -1,4 +1,4 @@
-/* view/page_out.c -- text into the file of a page, a block at a time. Whatever comes from outside is escaped here and nowhere else. */
+/* view/page_out.c -- writes text to the file of a page, in blocks. All texts from outside are escaped here and nowhere else. */
 #include "view/page_internal.h"
 
 #include <stdarg.h>
@@ -50,7 +50,7 @@ void rp__page_number(page_out *out, double value)
 
 /* ---- escapes ---- */
 
-/* What stands for a character that cannot stand for itself, in `room`; NULL: it can. */
+/* Returns the replacement of a character, in `room`; NULL: the character needs none. */
 typedef const char *escape(utf8proc_int32_t c, char room[16]);
 
 static const char *html_escape(utf8proc_int32_t c, char room[16])
@@ -61,7 +61,7 @@ static const char *html_escape(utf8proc_int32_t c, char room[16])
     return room;
 }
 
-/* With < and > as numbers no text can end the script element it stands in, or begin a comment there. */
+/* With < and > as escapes, no text can end the surrounding script element or begin a comment in it. */
 static const char *json_escape(utf8proc_int32_t c, char room[16])
 {
     if (c >= ' ' && c != 0x7f && c != 0x2028 && c != 0x2029 && (c > 127 || !strchr("\"\\<>&", (int)c))) return NULL;

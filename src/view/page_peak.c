@@ -1,4 +1,4 @@
-/* view/page_peak.c -- the event at which most is live, and whose it is then. */
+/* view/page_peak.c -- finds the event with the most live bytes, and their owners. */
 #include "view/page_internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ static rp_mem_class class_at(const rp_page_buffer *b, int event)
     return b->kept_from >= 0 && event >= b->kept_from && event < b->kept_until ? RP_MEM_SAVED : b->mem_class;
 }
 
-/* Bytes taken less bytes given at each event, summed up on the way. */
+/* Sums up the bytes taken minus the bytes freed at each event. */
 static rp_status find_event(rp_ctx *ctx, const rp_page *page, page_peak *out)
 {
     int64_t *change = rp__host_alloc(ctx, (page->n_events + 1) * (int64_t)sizeof *change), live = 0;

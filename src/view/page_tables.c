@@ -1,11 +1,11 @@
-/* view/page_tables.c -- what a page tells in HTML: sentences and tables, which need no script. */
+/* view/page_tables.c -- writes the sentences and tables of a page, which need no script. */
 #include "view/page_internal.h"
 
 #include <string.h>
 
 enum { MOST_SHARES = 10, MOST_LOSSES = 24 };
 
-/* From the bottom of the picture up. */
+/* From the bottom of the picture to its top. */
 static const rp_mem_class stack[RP_MEM_CLASSES] = { RP_MEM_PARAM, RP_MEM_OPTIM, RP_MEM_GRAD, RP_MEM_SAVED, RP_MEM_TEMP, RP_MEM_COMM };
 
 /* ---- cells ---- */
@@ -17,7 +17,7 @@ static void put_size(page_out *out, int64_t bytes)
     rp__page_text(out, rp__size_text(text, bytes));
 }
 
-/* "1646750912 1.53 GiB": exact, and to read. Below a KiB the first says it all. */
+/* "1646750912 1.53 GiB": exact, then readable. Below 1 KiB the exact number is enough. */
 static void put_size_cell(page_out *out, int64_t bytes)
 {
     char text[RP_SIZE_CHARS];
@@ -100,7 +100,7 @@ void rp__page_where(page_out *out, const rp_page *page, const page_peak *peak)
     put_place(out, peak->work);
 }
 
-/* In the order in which they lie on one another. The script writes other events into the same rows. */
+/* In the stacking order of the picture. The script writes the figures of other events into the same rows. */
 void rp__page_classes(page_out *out, const rp_page *page, const page_peak *peak)
 {
     (void)page;
@@ -114,7 +114,7 @@ void rp__page_classes(page_out *out, const rp_page *page, const page_peak *peak)
         put_share(out, (double)peak->by_class[c], (double)peak->bytes);
         rp__page_text(out, "\n");
     }
-    rp__page_text(out, "<tr data-class=sum><th scope=row>together");
+    rp__page_text(out, "<tr data-class=sum><th scope=row>total");
     put_size_cell(out, peak->bytes);
     rp__page_text(out, "<td>\n");
 }
@@ -128,7 +128,7 @@ void rp__page_owners(page_out *out, const rp_page *page, const page_peak *peak)
         rp__page_text(out, "<span class=path>");
         rp__page_escaped(out, page->owner[s->owner].path);
         rp__page_text(out, "</span> <small>");
-        rp__page_escaped(out, page->owner[s->owner].what);
+        rp__page_escaped(out, page->owner[s->owner].name);
         if (s->n > 1) rp__page_print(out, ", %d buffers", s->n);
         rp__page_text(out, "</small>");
         put_size_cell(out, s->bytes);
@@ -189,7 +189,7 @@ static void put_loss(page_out *out, const rp_page_loss *l)
     rp__page_print(out, "<td class=n>%.6g\n", l->lr);
 }
 
-/* So many, evenly over the run, first and last among them. */
+/* At most MOST_LOSSES rows, spread evenly over the run; the first and the last step are included. */
 void rp__page_losses(page_out *out, const rp_page *page, const page_peak *peak)
 {
     int n = page->n_losses < MOST_LOSSES ? page->n_losses : MOST_LOSSES;

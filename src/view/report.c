@@ -1,4 +1,4 @@
-/* view/report.c -- what was rehearsed, told in the terms of a page. */
+/* view/report.c -- fills a page from a forecast, a sweep and the metrics of a run. */
 #include "view/report.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@
 #include "text/file.h"
 #include "trace/blocks.h"
 
-enum { MOST_LOSSES = 4096 };        /* steps, and as many where a validation was, on the page of a long run */
+enum { MOST_LOSSES = 4096 };        /* at most that many steps, and as many with a validation, on the page of a long run */
 
 typedef struct {
     rp_ctx *ctx;
@@ -25,18 +25,18 @@ typedef struct {
     rp_blocks live;                             /* tag: buffer */
     rp_page_loss *loss;
     int64_t n_lines, n_vals;                    /* of the metrics, and of those with a validation */
-    int64_t seen, seen_val;                     /* of them, before the line that is read */
-    bool has_val;                               /* it has one */
+    int64_t seen, seen_val;                     /* lines of each before the current one */
+    bool has_val;                               /* the current line has a validation */
 } pages;
 
 /* ---- buffers and works ---- */
 
-/* Owners are few and repeat: the last ones are looked at first. */
-static int owner_of(pages *p, const char *path, const char *what)
+/* Owners are few and repeat, so the last ones are compared first. */
+static int owner_of(pages *p, const char *path, const char *name)
 {
     for (int i = p->page.n_owners - 1; i >= 0; i--)
-        if (p->owner[i].path == path && p->owner[i].what == what) return i;
-    p->owner[p->page.n_owners] = (rp_page_owner){ path, what };
+        if (p->owner[i].path == path && p->owner[i].name == name) return i;
+    p->owner[p->page.n_owners] = (rp_page_owner){ path, name };
     return p->page.n_owners++;
 }
 
@@ -46,7 +46,7 @@ static bool report_take(pages *p, const rp_explain_event *e, int event)
     if (!rp__blocks_reserve(p->ctx, &p->live)) return false;
     p->buffer[p->page.n_buffers] = (rp_page_buffer){ .bytes = e->bytes, .offset = e->offset, .begin = event, .end = p->page.n_events,
                                                      .mem_class = e->mem_class, .kept_from = -1, .kept_until = -1,
-                                                     .owner = owner_of(p, e->path, e->what) };
+                                                     .owner = owner_of(p, e->path, e->name) };
     *rp__blocks_find(&p->live, e->offset) = (rp_block){ e->offset, e->bytes, p->page.n_buffers++, false };
     p->live.n++;
     return true;
@@ -71,7 +71,7 @@ static void begin_work(pages *p, const rp_explain_event *e, int event)
     static const char *const phases[] = {
         [RP_TAPE_OTHER] = "other", [RP_TAPE_FORWARD] = "forward", [RP_TAPE_REPLAY] = "replay", [RP_TAPE_BACKWARD] = "backward",
     };
-    rp_page_work w = { event, phases[e->phase], e->at ? e->at : "", e->op ? e->op : e->what ? e->what : "" };
+    rp_page_work w = { event, phases[e->phase], e->at ? e->at : "", e->op ? e->op : e->name ? e->name : "" };
     const rp_page_work *last = p->page.n_works ? &p->work[p->page.n_works - 1] : NULL;
 
     if (!e->take || (last && last->phase == w.phase && last->path == w.path && last->op == w.op)) return;
@@ -131,7 +131,7 @@ static rp_status add_slots(pages *p, rp_explain *e)
     return RP_OK;
 }
 
-/* ---- the curve, the losses, the facts ---- */
+/* ---- points, losses, facts ---- */
 
 static rp_status add_points(pages *p, const rp_sweep *sweep)
 {
@@ -147,7 +147,7 @@ static rp_status add_points(pages *p, const rp_sweep *sweep)
     return RP_OK;
 }
 
-/* What is not finite is null there. */
+/* A number that is not finite is null in the metrics. */
 static double number(const json_t *value) { return json_is_number(value) ? json_number_value(value) : (double)NAN; }
 
 static rp_status add_loss(pages *p, const char *file, int64_t number_of, const char *line, int64_t bytes, rp_page_loss *out)
@@ -156,7 +156,7 @@ static rp_status add_loss(pages *p, const char *file, int64_t number_of, const c
     json_t *o = rp__json_read(line, (size_t)bytes, 0, &error);
     const json_t *val;
 
-    if (!o) return rp_fail(p->ctx, RP_ERR_FORMAT, "'%s' line %" PRId64 " is no JSON: %s", file, number_of, error.text);
+    if (!o) return rp_fail(p->ctx, RP_ERR_FORMAT, "'%s' line %" PRId64 " is not JSON: %s", file, number_of, error.text);
     val  = json_object_get(o, "val_loss");
     *out = (rp_page_loss){ .step = json_integer_value(json_object_get(o, "step")), .loss = number(json_object_get(o, "loss")),
                            .lr = number(json_object_get(o, "lr")), .val_loss = number(val), .has_val = val != NULL };
@@ -167,7 +167,7 @@ static rp_status add_loss(pages *p, const char *file, int64_t number_of, const c
 
 typedef rp_status on_line(pages *p, const char *file, const char *line, int64_t bytes);
 
-/* A line at a time: the metrics of a long run are never held. */
+/* Reads one line at a time: the metrics of a long run are never in memory as a whole. */
 static rp_status each_line(pages *p, const char *file, on_line *put)
 {
     rp_text_file *text;
@@ -176,7 +176,7 @@ static rp_status each_line(pages *p, const char *file, on_line *put)
 
     p->seen          = p->seen_val = 0;
     rp_status status = rp__text_file_open(p->ctx, file, &text);
-    if (status != RP_OK) return status == RP_ERR_CONFIG ? RP_ERR_IO : status;      /* it is no setting */
+    if (status != RP_OK) return status == RP_ERR_CONFIG ? RP_ERR_IO : status;      /* it is not a setting of a recipe */
     while (status == RP_OK && (status = rp__text_file_line(text, &line, &bytes)) == RP_OK && line) {
         p->has_val = memmem(line, (size_t)bytes, "\"val_loss\"", 10) != NULL;
         status     = put ? put(p, file, line, bytes) : RP_OK;
@@ -187,12 +187,12 @@ static rp_status each_line(pages *p, const char *file, on_line *put)
     return status;
 }
 
-/* One of so many, evenly, the first and the last among them; of lines with a validation the same. */
+/* Selects lines evenly, at most MOST_LOSSES; the first and the last are included. */
 static bool shown(int64_t i, int64_t n) { return n <= MOST_LOSSES || i == n - 1 || i % ((n - 1) / (MOST_LOSSES - 1) + 1) == 0; }
 
 static rp_status put_loss(pages *p, const char *file, const char *line, int64_t bytes)
 {
-    if (p->seen >= p->n_lines) return RP_OK;        /* it has grown meanwhile */
+    if (p->seen >= p->n_lines) return RP_OK;        /* the file has grown since it was counted */
     if (!shown(p->seen, p->n_lines) && !(p->has_val && p->seen_val < p->n_vals && shown(p->seen_val, p->n_vals))) return RP_OK;
     RP_BUG_IF(p->page.n_losses == 2 * MOST_LOSSES);
     return add_loss(p, file, p->seen + 1, line, bytes, &p->loss[p->page.n_losses]);
@@ -229,17 +229,17 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
     rp_page_fact all[]  = {
         { "budget", f->plan.budget ? size_fact(p, f->plan.budget) : "none" },
         { "reserved", size_fact(p, f->plan.found.memory.reserved_bytes) },
-        { "live at once at most", size_fact(p, f->plan.placement.bound) },
+        { "most bytes live at once", size_fact(p, f->plan.placement.bound) },
         { "peak", size_fact(p, e->peak_bytes) },
         { "peak at", rp__bump_format(&p->bump, "the %s of %s %s", e->peak_event, e->peak_path, e->peak_op) },
         { "saved when the forward ends", size_fact(p, f->plan.found.saved_bytes) },
-        { "over the fastest step without a budget", overhead_fact(p, f, f->plan.recompute_seconds) },
-        { "no plan of blocks gets below", f->plan.chosen ? overhead_fact(p, f, f->plan.block_bound_seconds) : "0.00 %" },
-        { "no schedule gets below", f->plan.chosen ? overhead_fact(p, f, f->plan.bound_seconds) : "0.00 %" },
-        { "a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->plan.seconds + f->plan.recompute_seconds,
+        { "slower than the fastest step without a budget", overhead_fact(p, f, f->plan.recompute_seconds) },
+        { "lower bound for plans of blocks", f->plan.chosen ? overhead_fact(p, f, f->plan.block_bound_seconds) : "0.00 %" },
+        { "lower bound for every schedule", f->plan.chosen ? overhead_fact(p, f, f->plan.bound_seconds) : "0.00 %" },
+        { "time of a step", rp__bump_format(&p->bump, "%.3f s by the %s table", f->plan.seconds + f->plan.recompute_seconds,
                                     f->plan.measured ? "measured" : "built-in") },
         { "machine", rp__bump_format(&p->bump, "%s", f->plan.machine) },
-        { "what is kept", f->plan.chosen ? "by plan" : rp__bump_format(&p->bump, "%s", f->regions) },
+        { "regions", f->plan.chosen ? "decided by the plan" : rp__bump_format(&p->bump, "%s", f->regions) },
     };
     rp_page_fact *fact = rp__bump_alloc(&p->bump, sizeof all);
 
@@ -253,7 +253,7 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
 
 static rp_status report_fill(pages *p, const rp_report_page *r)
 {
-    rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are built in its own memory */
+    rp_forecast *f = (rp_forecast *)r->forecast;        /* rows are allocated in its own memory */
 
     p->page.title    = r->title;
     p->page.budget   = f->plan.budget;

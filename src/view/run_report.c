@@ -1,4 +1,4 @@
-/* view/run_report.c -- the report that a run leaves behind. */
+/* view/run_report.c -- writes the report of a run to its output folder. */
 #include "base/file.h"
 #include "comm/comm.h"
 #include "models/model.h"
@@ -12,7 +12,7 @@ const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])
     return out;
 }
 
-/* The metrics of a run whose folder was removed went with it. */
+/* If the run's folder has been removed, its metrics are missing, and the page has no losses. */
 static rp_status write_page(rp_ctx *ctx, const rp_recipe *recipe, const rp_forecast *forecast, const char *metrics, const char *file)
 {
     char title[RP_TITLE_CHARS];

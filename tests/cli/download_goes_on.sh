@@ -31,6 +31,6 @@ tail -n 1 err
 rm log
 reprise download test/slow -o here 2>err
 echo "exit $?"
-grep -c 'going on' err
+grep -c 'continuing after' err
 grep -c 'bytes=' log
 sha256sum here/model.safetensors | cut -c 1-16

@@ -7,7 +7,7 @@ reprise plan "$@" memory_limit=64MiB memory_budget=9MB --json | tr ',' '\n' | gr
 reprise plan "$@" dist.ranks=2 --device h100 memory_limit=128MiB | head -1
 reprise plan "$@" memory_limit=64MiB -o p.json >/dev/null && reprise train "$@" memory_limit=64MiB plan=p.json output_dir=out 2>&1 | grep -E '^memory limit|is in'
 for limit in 8MB 40MB; do
-    reprise plan "$@" memory_limit=$limit 2>&1 >/dev/null | sed 's/the least that one fits is .*: raise/LEAST: raise/; s/to [0-9]*,/to LIMIT,/'
+    reprise plan "$@" memory_limit=$limit 2>&1 >/dev/null | sed 's/the least budget that fits is .*: raise/LEAST: raise/; s/to [0-9]*,/to LIMIT,/'
     raised=$(reprise plan "$@" memory_limit=$limit 2>&1 >/dev/null | sed 's/.*to \([0-9]*\),.*/\1/')
     reprise plan "$@" memory_limit=$raised >/dev/null
     reprise plan "$@" memory_limit=$((raised - 1)) >/dev/null 2>&1 || echo "what it names is the least limit"

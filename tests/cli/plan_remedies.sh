@@ -1,7 +1,7 @@
-# Where nothing fits, what takes less is listed: each setting fits in the bytes that it names, and what a recipe has already is not named.
+# Where nothing fits, settings that need less memory are listed: each fits in the bytes that it names, and one that a recipe has already is not named.
 unset REPRISE_TEST_DEVICE     # a device apart takes windows of optimizer states from the host
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 batch_size=2 threads=1 memory_budget=1MB
-remedies() { reprise plan "$@" 2>/dev/null | sed -n '/^what takes less/,/^$/p' | sed '1,2d;/^$/d;s/  fits  //'; }
+remedies() { reprise plan "$@" 2>/dev/null | sed -n '/^settings that need less memory/,/^$/p' | sed '1,2d;/^$/d;s/  fits  //'; }
 names() { remedies "$@" | while read -r bytes saves setting; do echo "$setting"; done | sort; }
 holds() {
     before=
@@ -19,4 +19,4 @@ done
 # In JSON, too; none where a plan fits.
 reprise plan "$@" --json 2>/dev/null | grep -o '"setting": "[^"]*", "least_budget_bytes": [0-9]*, "saved_bytes": [0-9]*' | sed 's/[0-9]\{4,\}/BYTES/g' | sort
 reprise plan "$@" memory_budget=1GB --json | grep -o '"remedies": [^,}]*'
-reprise plan "$@" memory_budget=1GB | grep "^what takes less" || echo "nothing is listed"
+reprise plan "$@" memory_budget=1GB | grep "^settings that need less memory" || echo "nothing is listed"

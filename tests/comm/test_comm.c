@@ -160,7 +160,7 @@ static void a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too(void **
 
     assert_ok(ctx, rp__comm_shapes(ctx, 0, 2, &comm));
     assert_int_equal(rp__comm_gather(ctx, comm, NULL, NULL, part, 2, &request), RP_ERR_UNSUPPORTED);
-    assert_string_equal(rp_error(ctx), "a message of 2147483648 elements is more than MPI counts (2147483647)");
+    assert_string_equal(rp_error(ctx), "a message of 2147483648 elements exceeds what MPI can count (2147483647)");
     part[1].count--;
     assert_ok(ctx, rp__comm_gather(ctx, comm, NULL, NULL, part, 2, &request));
     rp__comm_close(comm);
@@ -196,7 +196,7 @@ static void nobody_tells_the_colors_of_ranks_only_thought_of(void **state)
 
     assert_ok(ctx, rp__comm_shapes(ctx, 1, 4, &whole));
     assert_int_equal(rp__comm_split(ctx, whole, 0, &part), RP_ERR_UNSUPPORTED);
-    assert_string_equal(rp_error(ctx), "nobody tells the colors of ranks that are only thought of");
+    assert_string_equal(rp_error(ctx), "cannot split simulated ranks: their colors are unknown");
     rp__comm_close(whole);
 }
 

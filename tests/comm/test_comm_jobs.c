@@ -286,7 +286,7 @@ static void a_library_that_is_no_module_is_told(void **state)
     FOR_EACH_MPI(mpi) {
         setenv("REPRISE_MPI", "libm.so.6", 1);
         run_job(mpi, 1, "ends", &o);
-        expect_text(&o, "'libm.so.6' is no MPI module of reprise");
+        expect_text(&o, "'libm.so.6' is not an MPI module of reprise");
         assert_int_equal(o.code, 1);
     }
 }
@@ -299,8 +299,8 @@ static void the_module_of_another_mpi_is_told(void **state)
     for (int mpi = 0; mpi < 2; mpi++) {
         setenv("REPRISE_MPI", mpis[1 - mpi].module, 1);
         run_job(mpi, 2, "ends", &o);
-        expect_text(&o, "of the job's 2 for rank 0 of 1");
-        expect_text(&o, "another MPI has started the job");
+        expect_text(&o, "of the job's 2 is rank 0 of 1");
+        expect_text(&o, "another MPI library started the job");
         assert_int_equal(o.code, 1);
     }
 }

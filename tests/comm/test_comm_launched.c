@@ -142,8 +142,8 @@ static void a_job_without_a_module_beside_the_program_is_told_where_one_is_built
 
     TELL({ "OMPI_COMM_WORLD_RANK", "0" }, { "OMPI_COMM_WORLD_SIZE", "2" });
     assert_int_equal(rp__engine_load(ctx, &engine, &job), RP_ERR_BACKEND);
-    assert_string_equal(rp_error(ctx), "cannot join the MPI job that has started this process: 'reprise-openmpi.so' is not beside the program; it is "
-                                       "built where Open MPI is (package libopenmpi-dev), or REPRISE_MPI names it");
+    assert_string_equal(rp_error(ctx), "cannot join the MPI job that started this process: 'reprise-openmpi.so' is not next to the program; build it "
+                                       "on a machine with Open MPI (package libopenmpi-dev), or set REPRISE_MPI to its path");
 }
 
 static void an_mpi_that_does_not_start_says_why(void **state)

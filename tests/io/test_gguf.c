@@ -191,7 +191,7 @@ static void a_type_that_is_only_listed_is_refused_with_those_that_are_read(void 
     assert_int_equal(t->elems, 256);
     assert_string_equal(t->type, "IQ2_XXS");
     assert_int_equal(rp__gguf_read(g, t, 0, 256, out), RP_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rp_error(ctx), "type IQ2_XXS, which is not read; read are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K "
+    assert_non_null(strstr(rp_error(ctx), "type IQ2_XXS, which cannot be read; readable types are F32 F16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K "
                                             "Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS I8 I16 I32 I64 F64 BF16 TQ1_0 TQ2_0 MXFP4 NVFP4"));
     rp__gguf_close(g);
 }
@@ -429,7 +429,7 @@ static void alignment_must_be_a_power_of_two_and_is_then_followed(void **state)
     file f = head(3, 0, 1);
     add_value(&f, "general.alignment", 8);
     add_text(&f, "32");
-    assert_opens(&f, RP_ERR_FORMAT, "is not a number");
+    assert_opens(&f, RP_ERR_FORMAT, "'general.alignment' is not a number");
 }
 
 static void malformed_tensors_are_refused(void **state)

@@ -101,7 +101,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
         { "{% call f() %}{% endcall %}", RP_ERR_UNSUPPORTED, "the chat template of 'm', line 1: the statement 'call' is not supported" },
         { "{{ 'a' | format }}", RP_ERR_UNSUPPORTED, "the chat template of 'm', line 1: the filter 'format' is not known" },
         { "{{ 1 is prime }}", RP_ERR_UNSUPPORTED, "the chat template of 'm', line 1: the test 'prime' is not known" },
-        { "\n{{ messages[0].role }}", RP_ERR_FORMAT, "the chat template of 'm', line 2: 'messages' is not defined, and a part of it is asked for" },
+        { "\n{{ messages[0].role }}", RP_ERR_FORMAT, "the chat template of 'm', line 2: 'messages' is not defined, but a part of it is read" },
         { "{{ 'a' + 1 }}", RP_ERR_FORMAT, "the chat template of 'm', line 1: '+' has no meaning between a text and a whole number" },
         { "a\n{{ raise_exception('only so') }}", RP_ERR_FORMAT, "the chat template of 'm', line 2: it refuses the conversation: only so" },
         { "{{ 9223372036854775807 + 1 }}", RP_ERR_FORMAT, "the chat template of 'm', line 1: a whole number does not fit 64 bits" },

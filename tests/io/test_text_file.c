@@ -190,7 +190,7 @@ static void a_packed_file_cut_short_is_refused_wherever_it_was_cut(void **state)
             const char *path = temp_write(&dir, "f", packed.at, n);
             assert_int_equal(read_all(ctx, path, 1 << 16, &got), RP_ERR_FORMAT);
             free(got.at);
-            snprintf(wanted, sizeof wanted, "'%s' is cut short: its %s data goes on after byte %zu", path, k == 1 ? "gzip" : "zstd", n);
+            snprintf(wanted, sizeof wanted, "'%s' is cut short: its %s data does not end at byte %zu", path, k == 1 ? "gzip" : "zstd", n);
             assert_string_equal(rp_error(ctx), wanted);
         }
         free(packed.at);
@@ -262,7 +262,7 @@ static void assert_told(rp_ctx *ctx, const temp_dir *dir, blob text)
     for (int k = 0; k < RP_COUNT(packers); k++) {
         blob packed = packers[k](text), got;
         const char *path = temp_write(dir, "f", packed.at, packed.n);
-        snprintf(wanted, sizeof wanted, "'%s' is not UTF-8: byte %zu%s is 0x%02x, which belongs to no character; convert the file, as by iconv -f "
+        snprintf(wanted, sizeof wanted, "'%s' is not UTF-8: byte %zu%s is 0x%02x, which belongs to no character; convert the file, for example with iconv -f "
                  "LATIN1 -t UTF-8", path, bad, k ? " of its unpacked text" : "", bad < text.n ? (uint8_t)text.at[bad] : 0);
         for (int p = 0; p < RP_COUNT(portions); p++) {
             rp_status status = read_all(ctx, path, portions[p], &got);
@@ -378,9 +378,9 @@ static void a_byte_order_mark_is_no_text(void **state)
 static void what_is_no_text_is_named(void **state)
 {
     static const struct { blob bytes; const char *says; } cases[] = {
-        { { (char *)"a\0b", 3 }, "is no text: byte 1 is zero" },
-        { { (char *)"\xff\xfe" "a\0", 4 }, "is no text but UTF-16: turn it into UTF-8, as by iconv -f UTF-16 -t UTF-8" },
-        { { (char *)"%PDF-1.7\n", 9 }, "is no text but a PDF: take its text out first, as by pdftotext" },
+        { { (char *)"a\0b", 3 }, "is not text: byte 1 is zero" },
+        { { (char *)"\xff\xfe" "a\0", 4 }, "is not text but UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8" },
+        { { (char *)"%PDF-1.7\n", 9 }, "is not text but a PDF: extract its text first, for example with pdftotext" },
         { { (char *)"", 0 }, NULL },
         { { (char *)"%PDF", 4 }, NULL },
         { { (char *)"\xef\xbb\xbf" "a", 4 }, NULL },

@@ -329,7 +329,7 @@ static void what_has_changed_since_it_was_read_is_not_exported(void **state)
     t = load(ctx, folder);
     assert_ok(ctx, rp__file_write(ctx, path, SMALL " }", (int64_t)strlen(SMALL " }")));
     assert_int_equal(rp__tokenizer_export(t, out), RP_ERR_IO);
-    snprintf(expected, sizeof expected, "'%s' has changed since it was read: what it was has to be put back", path);
+    snprintf(expected, sizeof expected, "'%s' has changed since it was read: restore the original file", path);
     assert_string_equal(rp_error(ctx), expected);
     rp__tokenizer_free(t);
     assert_ok(ctx, rp__remove_tree(ctx, folder));

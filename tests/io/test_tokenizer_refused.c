@@ -56,7 +56,7 @@ static void what_is_not_known_is_refused_by_name(void **state)
         { "{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", RP_ERR_UNSUPPORTED, "a model 'WordLevel' is not supported, only BPE, Unigram and WordPiece" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[],\"dropout\":0.1}}", RP_ERR_UNSUPPORTED, "dropout of merges is not supported" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", RP_ERR_FORMAT,
-          "merge 0 ('a' with 'a') makes a token that the vocabulary does not have" },
+          "merge 0 ('a' with 'a') makes a token that is not in the vocabulary" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a x\"]}}", RP_ERR_FORMAT, "merge 0 names" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", RP_ERR_FORMAT, "merge 0 is not a pair" },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", RP_ERR_FORMAT, "token 'a' has id -1, outside 0 to 4194303" },

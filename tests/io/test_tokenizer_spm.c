@@ -50,11 +50,11 @@ static void models_of_sentencepiece_that_are_not_known_are_refused(void **state)
 {
     static const struct { const char *bytes; int64_t n; rp_status status; const char *says; } cases[] = {
 #define CASE(bytes) bytes, sizeof bytes - 1
-        { CASE("dG9rZW4= 0\n"), RP_ERR_FORMAT, "no SentencePiece model" },
-        { CASE(""), RP_ERR_FORMAT, "no SentencePiece model" },
+        { CASE("dG9rZW4= 0\n"), RP_ERR_FORMAT, "not a SentencePiece model" },
+        { CASE(""), RP_ERR_FORMAT, "not a SentencePiece model" },
         { CASE(PIECES "\x12\x02\x18\x03"), RP_ERR_UNSUPPORTED, "a SentencePiece model of kind 3" },
-        { CASE(PIECES "\x12\x03\xc0\x01\x01"), RP_ERR_UNSUPPORTED, "marks spaces behind words" },
-        { CASE(PIECES "\x1a\x02\x28\0"), RP_ERR_UNSUPPORTED, "marks spaces behind words, or not at all" },
+        { CASE(PIECES "\x12\x03\xc0\x01\x01"), RP_ERR_UNSUPPORTED, "marks spaces after words" },
+        { CASE(PIECES "\x1a\x02\x28\0"), RP_ERR_UNSUPPORTED, "marks spaces after words, or not at all" },
         { CASE(PIECES "\x12\x02\x18\x02"), RP_ERR_UNSUPPORTED, "a SentencePiece BPE that normalizes" },
         { CASE(PIECES PIECES), RP_ERR_FORMAT, "<unk>" },
         { CASE(PIECES "\x1a\x03\x12\x01x"), RP_ERR_FORMAT, "a precompiled_charsmap of 1 bytes has a trie of -1" },
@@ -107,16 +107,16 @@ static void tokens_beside_a_model_that_would_get_other_ids_are_refused(void **st
                      RP_ERR_UNSUPPORTED);
     assert_non_null(strstr(rp_error(ctx), "none with the id 9"));
     assert_int_equal(load_beside(ctx, folder, "added_tokens.json", "{\"<pad>\":9}"), RP_ERR_UNSUPPORTED);
-    assert_non_null(strstr(rp_error(ctx), "the added_tokens.json beside it is not read: it needs a tokenizer.json"));
+    assert_non_null(strstr(rp_error(ctx), "the added_tokens.json next to it cannot be used without a tokenizer.json"));
     assert_int_equal(load_beside(ctx, folder, "tokenizer_config.json", "[]"), RP_ERR_FORMAT);
-    snprintf(expected, sizeof expected, "cannot read 'tokenizer_config.json' beside '%s': it is no object", path);
+    snprintf(expected, sizeof expected, "cannot read 'tokenizer_config.json' next to '%s': it is not a JSON object", path);
     assert_string_equal(rp_error(ctx), expected);
     assert_ok(ctx, rp__tokenizer_load(ctx, folder, &t));
     assert_ok(ctx, rp__bytes_push(ctx, &longer, text, bytes));
     assert_ok(ctx, rp__bytes_push(ctx, &longer, "\x78", 2));      /* a field that nobody knows */
     assert_ok(ctx, rp__file_write(ctx, path, longer.at, longer.n));
     assert_int_equal(rp__tokenizer_export(t, folder), RP_ERR_IO);
-    snprintf(expected, sizeof expected, "'tokenizer.model' in '%s' has changed since it was read: what it was has to be put back", folder);
+    snprintf(expected, sizeof expected, "'tokenizer.model' in '%s' has changed since it was read: restore the original file", folder);
     assert_string_equal(rp_error(ctx), expected);
     rp__tokenizer_free(t);
     rp__release(longer.at);

@@ -84,7 +84,7 @@ static void windows_are_of_the_blocks_that_transformers_gives_them(void **state)
 static void a_window_that_cannot_be_honoured_is_refused(void **state)
 {
     (void)state;
-    assert_refused(FAMILY("mistral") ", 'layer_types': ['full_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' beside 'sliding_window' is not");
+    assert_refused(FAMILY("mistral") ", 'layer_types': ['full_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' together with 'sliding_window' is not");
     assert_refused(FAMILY("qwen2") ", 'layer_types': ['full_attention']}", RP_ERR_CONFIG, "'layer_types' is for 1 blocks, there are 6");
     assert_refused(FAMILY("qwen2") ", 'layer_types': ['sliding_attention', 'full_attention', 'full_attention', 'full_attention',"
                    "'full_attention', 'full_attention']}", RP_ERR_CONFIG, "but there is no window");
@@ -140,7 +140,7 @@ static void experts_that_cannot_be_honoured_are_refused(void **state)
     assert_refused(FAMILY("mixtral") ", 'router_aux_loss_coef': -1}", RP_ERR_CONFIG, "'router_aux_loss_coef' is -1");
     assert_refused(FAMILY("mixtral") ", 'router_jitter_noise': 0.5}", RP_ERR_UNSUPPORTED, "'router_jitter_noise' is 0.5; only 0");
     assert_refused(FAMILY("mixtral") ", 'hidden_act': 'gelu'}", RP_ERR_UNSUPPORTED, "'hidden_act' is \"gelu\"; only \"silu\"");
-    assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 7}", RP_ERR_CONFIG, "'num_experts_per_tok' 8 is more than there are experts, 7");
+    assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 7}", RP_ERR_CONFIG, "'num_experts_per_tok' 8 exceeds the number of experts, 7");
     assert_refused(FAMILY("qwen3_moe") ", 'num_experts': 16, 'num_local_experts': 8}", RP_ERR_CONFIG, "the same thing");
     assert_refused(FAMILY("qwen3_moe") ", 'mlp_only_layers': [6]}", RP_ERR_CONFIG, "'mlp_only_layers' has 6, expected the numbers of blocks");
     assert_refused(FAMILY("qwen3_moe") ", 'mlp_only_layers': 1}", RP_ERR_CONFIG, "'mlp_only_layers' is 1, expected a list");
@@ -185,7 +185,7 @@ static void part_of_a_head_is_turned_in_phi3_alone(void **state)
     assert_int_equal(config.rotary_dim, 4);
     assert_refused(FAMILY("phi3") ", 'partial_rotary_factor': 0.4}", RP_ERR_CONFIG, "leaves 3 of 8 elements of a head");
     assert_refused(FAMILY("qwen2") ", 'rope_parameters': {'rope_theta': 1e4, 'partial_rotary_factor': 0.5}}", RP_ERR_UNSUPPORTED,
-                   "this family turns whole heads");
+                   "this family rotates whole heads");
 }
 
 static void longrope_is_phi3s(void **state)
@@ -202,7 +202,7 @@ static void longrope_is_phi3s(void **state)
     assert_refused(FAMILY("phi3") ", 'original_max_position_embeddings': 1, 'rope_scaling': {'type': 'longrope', 'short_factor': [1, 1, 1, 1],"
                    "'long_factor': [1, 1, 1, 1]}}", RP_ERR_CONFIG, "an original context of 1 cannot be stretched");
     assert_refused(FAMILY("qwen2") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1], 'long_factor': [1]}}", RP_ERR_UNSUPPORTED,
-                   "rope type 'longrope' is honoured for model_type 'phi3' alone");
+                   "rope type 'longrope' is honoured only for model_type 'phi3'");
 }
 
 static void every_honoured_field_arrives(void **state)

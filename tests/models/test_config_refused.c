@@ -42,7 +42,7 @@ static void each_wrong_field_is_named(void **state)
     assert_refused("{'model_type': 'gpt2', 'vocab_size': 9, 'n_embd': 32, 'n_layer': 65535, 'n_head': 4}", RP_ERR_CONFIG,
                    "'n_layer' is 65535, expected a whole number from 1 to 1024");
     assert_refused(FAMILY("mixtral") ", 'num_local_experts': 20000, 'num_experts_per_tok': 2}", RP_ERR_CONFIG,
-                   "6 blocks of 20000 experts: more than 65536 experts are no model");
+                   "6 blocks of 20000 experts exceed the limit of 65536 experts");
     assert_refused("{" LLAMA ", 'rms_norm_eps': -1e-5}", RP_ERR_CONFIG, "expected a number from 0 to 1");
     assert_refused("{" LLAMA ", 'rms_norm_eps': true}", RP_ERR_CONFIG, "'rms_norm_eps' is true");
     assert_refused("{" LLAMA ", 'tie_word_embeddings': 1}", RP_ERR_CONFIG, "'tie_word_embeddings' is 1, expected true or false");

@@ -162,10 +162,10 @@ static void an_encoder_neither_writes_on_nor_is_scored_on_what_it_sees(void **st
     rp_score score;
 
     assert_int_equal(rp__generate(m, ids, 4, &(rp_generate_options){ .max_new_tokens = 3 }, nothing, NULL, &end), RP_ERR_UNSUPPORTED);
-    assert_string_equal(rp_error(ctx), "a model of type 'bert' is an encoder: it fills in hidden tokens and does not write on");
+    assert_string_equal(rp_error(ctx), "a model of type 'bert' is an encoder: it predicts masked tokens and cannot generate text");
     assert_int_equal(rp__score(m, ids, 4, 4, NULL, NULL, &score), RP_ERR_UNSUPPORTED);
     assert_int_equal(rp__model_cache_new(m, 1, 8), RP_ERR_UNSUPPORTED);
-    assert_string_equal(rp_error(ctx), "a model of type 'bert' sees what follows and keeps no cache");
+    assert_string_equal(rp_error(ctx), "a model of type 'bert' is an encoder and has no cache");
     rp__model_free(m);
 }
 

@@ -231,12 +231,12 @@ static void what_is_trained_whole_is_a_module_that_peft_can_name(void **state)
 {
     (void)state;
     assert_not_whole("llama_bias", "*.k.bias", RP_ERR_MATCH,
-                     "'layers.0.attn.k.bias' is to be trained whole beside adapters, and 'layers.0.attn.k.weight' is not");
+                     "'layers.0.attn.k.bias' is to be trained whole beside adapters, but 'layers.0.attn.k.weight' is not");
     assert_not_whole("mixtral", "layers.0.mlp.experts", RP_ERR_UNSUPPORTED,
-                     "', weights of experts, is not trained whole beside adapters");
-    assert_not_whole("bert", "tok_embeddings", RP_ERR_UNSUPPORTED, "of an encoder");
-    assert_not_whole("smollm2", "layers.7", RP_ERR_MATCH, "nothing to train whole beside adapters is called 'layers.7'");
-    assert_not_whole("smollm2", "attn.q", RP_ERR_MATCH, "nothing to train whole beside adapters is called 'attn.q'");
+                     "' holds weights of experts, which cannot be trained whole beside adapters");
+    assert_not_whole("bert", "tok_embeddings", RP_ERR_UNSUPPORTED, "in an encoder");
+    assert_not_whole("smollm2", "layers.7", RP_ERR_MATCH, "no module or parameter to train whole beside adapters is called 'layers.7'");
+    assert_not_whole("smollm2", "attn.q", RP_ERR_MATCH, "no module or parameter to train whole beside adapters is called 'attn.q'");
 }
 
 static void freezing_what_is_not_there_is_refused(void **state)

@@ -180,11 +180,11 @@ static void what_peft_would_compute_otherwise_is_refused_by_name(void **state)
     assert_refused("rank_pattern", json_pack("{s:i}", "q_proj", 2), "'rank_pattern' is set");
     assert_refused("modules_to_save", json_pack("[s]", "lm_head"), "'modules_to_save' is set, and");
     assert_refused_of("smollm2_whole", "modules_to_save", json_null(), "lm_head.weight' is no adapter of a layer of this model");
-    assert_refused_of("smollm2_whole", "ensure_weight_tying", json_false(), "is trained apart from the weight that it is tied to");
+    assert_refused_of("smollm2_whole", "ensure_weight_tying", json_false(), "is trained separately from the weight that it is tied to");
     assert_refused_of("smollm2_dora", "use_dora", json_false(), "is a magnitude, and 'use_dora' is not set");
     assert_refused("r", json_string("four"), "'r' is no number from 1");
-    assert_refused("base_model_name_or_path", json_null(), "does not say which model it is of");
-    assert_refused("base_model_name_or_path", json_string("someone/some-model"), "is of the model 'someone/some-model', which is not here");
+    assert_refused("base_model_name_or_path", json_null(), "does not name its base model");
+    assert_refused("base_model_name_or_path", json_string("someone/some-model"), "has the base model 'someone/some-model', which does not exist here");
 }
 
 static void a_file_without_adapters_is_refused(void **state)
@@ -229,7 +229,7 @@ static void an_adapter_of_another_rank_than_it_says_is_refused(void **state)
     assert_ok(ctx, rp__model_files_open(ctx, golden_path(base, "models/smollm2"), NULL, &report, &files));
     assert_ok(ctx, rp__model_files_adapter(files, dir.path));
     assert_int_equal(rp__model_files_adapter(files, dir.path), RP_ERR_CONFIG);
-    snprintf(expected, sizeof expected, "cannot put the adapter '%s' beside '%s': there is another", dir.path, base);
+    snprintf(expected, sizeof expected, "cannot add the adapter '%s' to '%s', which already has one", dir.path, base);
     assert_string_equal(rp_error(ctx), expected);
     assert_ok(ctx, rp__model_files_config(files, &model));
     assert_ok(ctx, rp__model_build(ctx, &model, RP_F32, &m));

@@ -73,7 +73,7 @@ static void missing_tensor_is_named(void **state)
     write_folder(TINY "}", TINY_N - 2, tiny, RP_ST_F32);
     assert_not_loaded(RP_ERR_FORMAT, "tensor 'model.norm.weight' is missing, 'norm.weight' [4] (and 1 more)");
     write_folder(TINY "}", TINY_N - 1, tiny, RP_ST_F32);
-    assert_not_loaded(RP_ERR_FORMAT, "tensor 'lm_head.weight' is missing, 'output.weight' [4,4]; where it shares the embedding, set "
+    assert_not_loaded(RP_ERR_FORMAT, "tensor 'lm_head.weight' is missing, 'output.weight' [4,4]; if it shares the embedding, set "
                                      "'tie_word_embeddings' to true");
 }
 
@@ -202,7 +202,7 @@ static void tied_head_in_the_file_must_be_the_embedding(void **state)
     assert_loads(1);
     all[HEAD].value = 2;
     write_folder(TINY ",\"tie_word_embeddings\":true}", TINY_N, all, RP_ST_F32);
-    assert_not_loaded(RP_ERR_FORMAT, "tensors 'model.embed_tokens.weight' and 'lm_head.weight' differ where the config ties them");
+    assert_not_loaded(RP_ERR_FORMAT, "tensors 'model.embed_tokens.weight' and 'lm_head.weight' differ although the config ties them");
     write_folder(TINY ",\"tie_word_embeddings\":true}", TINY_N - 1, all + 1, RP_ST_F32);      /* the head alone */
     assert_loads(2);
     memcpy(all, tiny, sizeof tiny);
@@ -226,7 +226,7 @@ static void a_rank_compares_a_tied_head_where_its_slice_is(void **state)
     for (int rank = 0; rank < 2; rank++) {
         assert_ok(ctx, rp__comm_shapes(ctx, rank, 2, &rp__groups(ctx)->shards));
         if (rank) assert_loads(0);
-        else assert_not_loaded(RP_ERR_FORMAT, "differ where the config ties them");
+        else assert_not_loaded(RP_ERR_FORMAT, "differ although the config ties them");
         rp__comm_close(rp__shards(ctx));
         rp__groups(ctx)->shards = NULL;
     }

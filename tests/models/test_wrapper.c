@@ -131,10 +131,10 @@ static void a_wrapper_without_a_text_model_of_ours_is_refused(void **state)
 static void other_parts_are_left_out_and_counted(void **state)
 {
     static const struct { const char *variant; int64_t tensors; const char *said; } cases[] = {
-        { "gemma3", 34, "of this 'gemma3' the text model, 'gemma3_text', is read: 34 tensors of its other parts, 5984 bytes (5.84 KiB), are left out" },
+        { "gemma3", 34, "of this 'gemma3' only the text model, 'gemma3_text', is read: 34 tensors of its other parts, 5984 bytes (5.84 KiB), are left out" },
         { "gemma3_published", 34, "of this 'gemma3' " },
-        { "mistral3", 15, "of this 'mistral3' the text model, 'mistral', is read: 15 tensors" },
-        { "idefics3", 22, "of this 'idefics3' the text model, 'llama', is read: 22 tensors" },
+        { "mistral3", 15, "of this 'mistral3' only the text model, 'mistral', is read: 15 tensors" },
+        { "idefics3", 22, "of this 'idefics3' only the text model, 'llama', is read: 22 tensors" },
     };
     char path[RP_GOLDEN_PATH], said[RP_LEFT_OUT_CHARS];
 
@@ -195,11 +195,11 @@ static void files_without_all_of_the_text_are_refused_by_its_name(void **state)
 {
     (void)state;
     copy_folder("gemma3", is_tower);
-    assert_not_loaded("has no weights of the text model of this 'gemma3': all of its 32 tensors are other parts'");
+    assert_not_loaded("has no weights of the text model of this 'gemma3': all of its 32 tensors belong to other parts");
     copy_folder("gemma3", is_all_but_a_norm);
     assert_not_loaded("tensor 'model.language_model.layers.1.input_layernorm.weight' is missing");
     copy_folder("mistral3", is_all_but_the_head);
-    assert_not_loaded("tensor 'lm_head.weight' is missing, 'output.weight' [96,16]; where it shares the embedding, set 'tie_word_embeddings' to true");
+    assert_not_loaded("tensor 'lm_head.weight' is missing, 'output.weight' [96,16]; if it shares the embedding, set 'tie_word_embeddings' to true");
 }
 
 static void a_wrapper_whose_other_parts_are_gone_is_read(void **state)

@@ -40,7 +40,7 @@ static fixture fixture_new(bool bias, bool in_out)
     assert_ok(f.ctx, rp__module_new(f.ctx, NULL, "", &root, sizeof *f.root, &f.root));
     assert_ok(f.ctx, rp__linear_new(f.root, "linear", &config, RP_F64, &f.layer));
     assert_int_equal(rp__lora_attach(f.layer, &(rp_lora){ .rank = 0, .alpha = 5 }), RP_ERR_ARG);
-    assert_string_equal(rp_error(f.ctx), "an adapter of 'linear' has a rank of 0");
+    assert_string_equal(rp_error(f.ctx), "an adapter of 'linear' needs a rank of at least 1, not 0");
     assert_ok(f.ctx, rp__lora_attach(f.layer, &(rp_lora){ .rank = RANK, .alpha = 5, .dropout = DROPPED, .dora = true }));
     assert_true(rp__lora_parts(f.layer, &f.parts));
     fill(&f, f.layer->param[0].tensor, 0, f.w);

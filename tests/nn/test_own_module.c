@@ -138,10 +138,10 @@ static void names_that_make_no_path_are_refused(void **state)
 
     (void)state;
     net_open(&n, true);
-    assert_refused(n.ctx, rp_module_new(n.ctx, n.root, "", "Layer", run_layer, NULL, &m), RP_ERR_ARG, "'' is no name for a module under ''");
-    assert_refused(n.ctx, rp_module_new(n.ctx, n.list, "a.b", "Layer", run_layer, NULL, &m), RP_ERR_ARG, "'a.b' is no name for a module under 'layers'");
-    assert_refused(n.ctx, rp_module_new(n.ctx, n.list, NULL, "Layer", run_layer, NULL, &m), RP_ERR_ARG, "'' is no name for a module under 'layers'");
-    assert_refused(n.ctx, rp_module_new(n.ctx, n.list, "0", "Layer", run_layer, NULL, &m), RP_ERR_ARG, "there is a module 'layers.0' already");
+    assert_refused(n.ctx, rp_module_new(n.ctx, n.root, "", "Layer", run_layer, NULL, &m), RP_ERR_ARG, "'' is not a valid module name under ''");
+    assert_refused(n.ctx, rp_module_new(n.ctx, n.list, "a.b", "Layer", run_layer, NULL, &m), RP_ERR_ARG, "'a.b' is not a valid module name under 'layers'");
+    assert_refused(n.ctx, rp_module_new(n.ctx, n.list, NULL, "Layer", run_layer, NULL, &m), RP_ERR_ARG, "'' is not a valid module name under 'layers'");
+    assert_refused(n.ctx, rp_module_new(n.ctx, n.list, "0", "Layer", run_layer, NULL, &m), RP_ERR_ARG, "module 'layers.0' already exists");
     assert_refused(n.ctx, rp_module_new(n.ctx, n.list, "6", "", run_layer, NULL, &m), RP_ERR_ARG, "module '6' has no type");
     assert_null(m);
     net_close(&n);
@@ -163,9 +163,9 @@ static void what_is_not_to_be_called_is_refused(void **state)
     net_open(&n, true);
     assert_ok(n.ctx, rp_module_new(n.ctx, n.root, "empty", "Empty", make_nothing, NULL, &empty));
     assert_ok(n.ctx, rp__linear_new(n.root, "head", &(rp_linear_config){ .in = WIDTH, .out = 3 }, RP_F32, &theirs));
-    assert_refused(n.ctx, rp_module_call(n.list, &n.x, &y), RP_ERR_ARG, "module 'layers' (ModuleList) is not one to call");
-    assert_refused(n.ctx, rp_module_call(theirs, &n.x, &y), RP_ERR_ARG, "module 'head' (Linear) is not one to call");
-    assert_refused(n.ctx, rp_module_call(empty, &n.x, &y), RP_ERR_STATE, "the forward of module 'empty' made nothing");
+    assert_refused(n.ctx, rp_module_call(n.list, &n.x, &y), RP_ERR_ARG, "module 'layers' (ModuleList) cannot be called by a program");
+    assert_refused(n.ctx, rp_module_call(theirs, &n.x, &y), RP_ERR_ARG, "module 'head' (Linear) cannot be called by a program");
+    assert_refused(n.ctx, rp_module_call(empty, &n.x, &y), RP_ERR_STATE, "the forward of module 'empty' returned no output");
     assert_null(y);
     net_close(&n);
 }

@@ -219,6 +219,7 @@ static void a_gradient_is_wanted_before_the_first_use_or_refused(void **state)
     assert_ok(ctx, rp_tensor_require_grad(w, true));
     rp_tensor *loss = sum_of_product(ctx, x, w);
     assert_int_equal(rp_tensor_require_grad(x, true), RP_ERR_STATE);
+    assert_non_null(strstr(rp_error(ctx), "is used by recorded calls; call it before the first use"));
     assert_int_equal(rp_tensor_require_grad(w, false), RP_ERR_STATE);
     assert_int_equal(rp_tensor_require_grad(loss, true), RP_ERR_STATE);
     assert_ok(ctx, rp_tensor_require_grad(w, true));

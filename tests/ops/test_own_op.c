@@ -320,7 +320,7 @@ static void a_wrong_declaration_is_refused_with_its_name(void **state)
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
 
-    assert_refused(ctx, NULL, "own op: there is none");
+    assert_refused(ctx, NULL, "own op: the op is NULL");
     REFUSED(name, NULL, "own op: its name is missing");
     REFUSED(name, "", "own op: its name is missing");
     REFUSED(name, "matmul", "own op 'matmul': the name is taken by a built-in op");
@@ -333,12 +333,12 @@ static void a_wrong_declaration_is_refused_with_its_name(void **state)
     REFUSED(n_slot, -1, "own op 'swish': -1 slots, expected 0 to 4");
     REFUSED(n_slot, RP_MAX_SLOT + 1, "own op 'swish': 5 slots, expected 0 to 4");
     REFUSED(attr_size, RP_MAX_ATTR + 1, "own op 'swish': 81 bytes of attributes, at most 80");
-    REFUSED(needs, RP_IN(1), "own op 'swish': needs names what the op does not have (bits 0x2)");
-    REFUSED(needs, RP_OUT(0) | RP_OUT(2), "own op 'swish': needs names what the op does not have (bits 0x400)");
-    REFUSED(needs, RP_SLOT(1), "own op 'swish': needs names what the op does not have (bits 0x20000)");
-    REFUSED(no_grad_in, RP_IN(1), "own op 'swish': no_grad_in names what the op does not have (bits 0x2)");
-    REFUSED(wide_grad_in, RP_IN(3), "own op 'swish': wide_grad_in names what the op does not have (bits 0x8)");
-    REFUSED(writes_in, RP_IN(1), "own op 'swish': writes_in names what the op does not have (bits 0x2)");
+    REFUSED(needs, RP_IN(1), "own op 'swish': needs refers to tensors that the op does not have (bits 0x2)");
+    REFUSED(needs, RP_OUT(0) | RP_OUT(2), "own op 'swish': needs refers to tensors that the op does not have (bits 0x400)");
+    REFUSED(needs, RP_SLOT(1), "own op 'swish': needs refers to tensors that the op does not have (bits 0x20000)");
+    REFUSED(no_grad_in, RP_IN(1), "own op 'swish': no_grad_in refers to tensors that the op does not have (bits 0x2)");
+    REFUSED(wide_grad_in, RP_IN(3), "own op 'swish': wide_grad_in refers to tensors that the op does not have (bits 0x8)");
+    REFUSED(writes_in, RP_IN(1), "own op 'swish': writes_in refers to tensors that the op does not have (bits 0x2)");
     REFUSED(writes_in, RP_IN(0), "own op 'swish': it writes inputs without RP_OP_EFFECT");
     REFUSED(flags, 256, "own op 'swish': unknown flags 0x100");
     test_ctx_free(ctx);
@@ -428,20 +428,20 @@ static const rp_op wrong = {
 
 static const struct { rp_status status; const char *message; } refusal[MISTAKES] = {
     [NO_OUTPUT]              = { RP_ERR_SHAPE, "own op 'wrong': shape declares no output 0" },
-    [NEGATIVE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [-1, 4], which is no shape" },
-    [OVERFLOWING]            = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [9223372036854775807, 4], which is no shape" },
-    [NO_DTYPE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is unknown dtype [3, 4], which is no shape" },
-    [TOO_MANY_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [3, 4, 0, 0, 0, and 4 more], which is no shape" },
-    [NEGATIVE_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [], which is no shape" },
-    [BAD_SLOT]               = { RP_ERR_SHAPE, "own op 'wrong': slot 0 is fp64 [3, -3], which is no shape" },
+    [NEGATIVE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [-1, 4], which is not a valid shape" },
+    [OVERFLOWING]            = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [9223372036854775807, 4], which is not a valid shape" },
+    [NO_DTYPE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is unknown dtype [3, 4], which is not a valid shape" },
+    [TOO_MANY_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [3, 4, 0, 0, 0, and 4 more], which is not a valid shape" },
+    [NEGATIVE_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [], which is not a valid shape" },
+    [BAD_SLOT]               = { RP_ERR_SHAPE, "own op 'wrong': slot 0 is fp64 [3, -3], which is not a valid shape" },
     [MANY_OUT]               = { RP_ERR_SHAPE, "own op 'wrong': shape declares 3 outputs, the op has 1 to 1" },
     [NO_OUT]                 = { RP_ERR_SHAPE, "own op 'wrong': shape declares 0 outputs, the op has 1 to 1" },
     [MANY_SLOTS]             = { RP_ERR_SHAPE, "own op 'wrong': shape declares 2 slots, the op has at most 1" },
     [MINUS_SLOTS]            = { RP_ERR_SHAPE, "own op 'wrong': shape declares -1 slots, the op has at most 1" },
-    [OTHER_INPUTS]           = { RP_ERR_SHAPE, "own op 'wrong': shape makes 2 inputs of 1" },
-    [MORE_NEEDS]             = { RP_ERR_SHAPE, "own op 'wrong': shape adds to what backward reads (bits 0x100)" },
-    [MINUS_SCRATCH]          = { RP_ERR_SHAPE, "own op 'wrong': forward needs -8 bytes of scratch, which is no size" },
-    [MINUS_SCRATCH_BACKWARD] = { RP_ERR_SHAPE, "own op 'wrong': backward needs -9223372036854775808 bytes of scratch, which is no size" },
+    [OTHER_INPUTS]           = { RP_ERR_SHAPE, "own op 'wrong': shape sets n_in to 2, but the call has 1" },
+    [MORE_NEEDS]             = { RP_ERR_SHAPE, "own op 'wrong': shape adds bits to needs (0x100)" },
+    [MINUS_SCRATCH]          = { RP_ERR_SHAPE, "own op 'wrong': forward needs -8 bytes of scratch, which is not a valid size" },
+    [MINUS_SCRATCH_BACKWARD] = { RP_ERR_SHAPE, "own op 'wrong': backward needs -9223372036854775808 bytes of scratch, which is not a valid size" },
     [HUGE]                   = { RP_ERR_MEMORY, NULL },
     [REFUSED_BY_ITSELF]      = { RP_ERR_DTYPE, "own op 'wrong' refuses its inputs: a dtype is not supported here" },
     [REFUSED_WITH_WORDS]     = { RP_ERR_DTYPE, "wrong: fp64 [3, 4] is not for it" },

@@ -83,7 +83,7 @@ static void each_part_of_a_condition_refuses_alone(void **state)
         { "dropout", "f 2 3", "p is", ARG, A(rp_attr_dropout, -0.1f) },
         { "dropout", "f 2 3", "p is", ARG, A(rp_attr_dropout, NAN) },
         { "dropout", "f 1 131072 131072", NULL, RP_OK, A(rp_attr_dropout, 0.5f) },
-        { "dropout", "f 1 131072 131073", "more than a stream has", SHAPE, A(rp_attr_dropout, 0.5f) },
+        { "dropout", "f 1 131072 131073", "more elements than a random stream", SHAPE, A(rp_attr_dropout, 0.5f) },
         { "softcap", "f 2", "cap is", ARG, A(rp_attr_softcap, INFINITY) },
         { "softcap", "f 2", "cap is", ARG, A(rp_attr_softcap, -1) },
         { "softcap", "f 2", NULL, RP_OK, A(rp_attr_softcap, 1) },

@@ -87,7 +87,7 @@ static void a_must_without_a_place_is_an_error_and_a_preference_keeps(void **sta
     rp_tensor_drop_grad(x);
     rule_by(ctx, &policy, "\n[{ op: square, fate: offload }]");
     assert_int_equal(rp_apply(ctx, "square", &(int){ 0 }, &x, 1, &y), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "rules:2: slot of square of '' is to be offloaded, but no place for that is set");
+    assert_string_equal(rp_error(ctx), "rules:2: slot of square of '' must be offloaded, but no folder or device for offloading is set");
     rule_by(ctx, &policy, NULL);
     rp_tensor_unref(x);
     test_ctx_free(ctx);

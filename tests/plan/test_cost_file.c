@@ -88,20 +88,20 @@ static const struct { const char *from, *to, *why; } damage[] = {
     { "\"threads\": 2", "\"threads\": 3", "it does not match its hash" },
     { "\"overhead\": ", "\"overhead\": 1", "it does not match its hash" },
     { "\"hash\": ", "\"hush\": ", "it does not match its hash" },
-    { "\"level\": ", "\"lovel\": ", "it does not say which machine it is of" },
+    { "\"level\": ", "\"lovel\": ", "the description of the machine is incomplete" },
     { "\"cpu\": \"", "\"cpu\": \"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
-      "it does not say which machine it is of" },
-    { "\"threads\": 2", "\"threads\": 0", "it does not say for how many threads it is" },
-    { "\"measured\": \"full\"", "\"measured\": \"once\"", "it does not say how it was measured" },
-    { "\"update\": {\"fp32\": ", "\"update\": {\"fp32\": -", "a bandwidth of updates is no number above 0" },
-    { "\"offload\": ", "\"offload\": -", "the bandwidth of offloading is no number" },
+      "the description of the machine is incomplete" },
+    { "\"threads\": 2", "\"threads\": 0", "'threads' is not a number from 1 up" },
+    { "\"measured\": \"full\"", "\"measured\": \"once\"", "'measured' is neither 'quick' nor 'full'" },
+    { "\"update\": {\"fp32\": ", "\"update\": {\"fp32\": -", "a bandwidth of 'update' is not a number above 0" },
+    { "\"offload\": ", "\"offload\": -", "'offload' is not a bandwidth" },
     { "\"rows\": ", "\"rews\": ", "it has no rows" },
-    { "\"pass\": \"backward\"", "\"pass\": \"forward\"", "it has a row twice" },
-    { "\"pass\": \"backward\"", "\"pass\": \"sideways\"", "a row is of no op, dtype and pass" },
-    { "\"op\": \"matmul\"", "\"op\": 7", "a row is of no op, dtype and pass" },
-    { "\"rate\": ", "\"rate\": -", "a row has a number that is none or out of range" },
-    { "\"rate\": ", "\"rate\": false, \"race\": ", "a row has a number that is none or out of range" },
-    { OTHERS_ROW, "\"max\", \"dtype\": \"int32\", \"pass\": \"forward\"", "a row is of no op, dtype and pass" },
+    { "\"pass\": \"backward\"", "\"pass\": \"forward\"", "a row occurs twice" },
+    { "\"pass\": \"backward\"", "\"pass\": \"sideways\"", "a row has no valid op, dtype or pass" },
+    { "\"op\": \"matmul\"", "\"op\": 7", "a row has no valid op, dtype or pass" },
+    { "\"rate\": ", "\"rate\": -", "a number in a row is missing or out of range" },
+    { "\"rate\": ", "\"rate\": false, \"race\": ", "a number in a row is missing or out of range" },
+    { OTHERS_ROW, "\"max\", \"dtype\": \"int32\", \"pass\": \"forward\"", "a row has no valid op, dtype or pass" },
     { "\"reprise\": ", "\"repose\": ", "it does not match its hash" },
 };
 
@@ -116,7 +116,7 @@ static void damage_is_told_with_the_name_of_the_file(void **state)
     for (int i = 0; i < RP_COUNT(damage); i++) {
         char *damaged = with(text, damage[i].from, damage[i].to);
         assert_int_equal(parse(ctx, damaged, &foreign, &back), RP_ERR_FORMAT);
-        snprintf(expected, sizeof expected, "the cost table 'a.json' is damaged: %s; 'reprise calibrate' makes it anew", damage[i].why);
+        snprintf(expected, sizeof expected, "the cost table 'a.json' is damaged: %s; run 'reprise calibrate' to replace it", damage[i].why);
         assert_string_equal(rp_error(ctx), expected);
         assert_null(back);
         free(damaged);
@@ -234,7 +234,7 @@ static void a_damaged_file_is_no_reason_to_guess(void **state)
     assert_ok(ctx, rp__file_write(ctx, temp_path("damaged.json"), "{}", 2));
     assert_int_equal(rp__cost_table_open(ctx, &t), RP_ERR_FORMAT);
     snprintf(expected, sizeof expected,
-             "the cost table '%s' is damaged: it does not say which machine it is of; 'reprise calibrate' makes it anew",
+             "the cost table '%s' is damaged: the description of the machine is incomplete; run 'reprise calibrate' to replace it",
              temp_path("damaged.json"));
     assert_string_equal(rp_error(ctx), expected);
     assert_null(t);

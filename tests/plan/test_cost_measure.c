@@ -80,7 +80,7 @@ static void on_shapes_alone_there_is_nothing_to_measure(void **state)
 
     (void)state;
     assert_int_equal(rp__cost_measure(ctx, true, NULL, NULL, &t), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "a context of shapes alone has nothing to measure");
+    assert_string_equal(rp_error(ctx), "measuring needs a context with data, not shapes alone");
     assert_null(t);
     test_ctx_free(ctx);
 }

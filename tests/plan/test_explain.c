@@ -219,7 +219,7 @@ static void a_rule_that_matches_no_slot_is_a_note(void **state)
     explained x = explain_it("llama", "activation_checkpointing:\n  rules:\n  - {op: matmul, fate: keep}\n"
                                       "  - {path: layers.1, op: matmul, fate: recompute}\n  - {op: gelu, fate: keep}\n");
     static const char *const notes[] = {
-        "r.yaml:16: note: this rule decides nothing: no slot that is left to it matches",
+        "r.yaml:16: note: this rule has no effect: no slot that earlier rules leave matches it",
         "r.yaml:17: note: this model never calls the op 'gelu'",
     };
     const rp_report_item *item = x.report.first;

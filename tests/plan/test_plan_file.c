@@ -106,7 +106,7 @@ static void what_has_changed_is_named(void **state)
         { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with bf16 states", 0x77 },
           "made for optimizer adamw with fp32 states, this is adamw with bf16 states" },
         { { "0.1", "a machine", 2, 0x1234, 300000, "adamw with fp32 states", 0x78 },
-          "made for what stands before a step (weights, optimizer states) 0000000000000077" },
+          "made for the memory before a step (weights, optimizer states) 0000000000000077" },
     };
     planned_step x, other;
     rp_plan_text *text;

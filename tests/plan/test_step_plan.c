@@ -277,7 +277,7 @@ static void another_step_than_the_planned_one_is_refused(void **state)
     assert_ok(shapes, rp_plan_step(shapes, net_step, &a, RP_LEAST_BUDGET, &plan));
     rp_tensor *more = filled(ctx, 8, 8, 0);
     assert_int_equal(rp_step_plan_run(plan, ctx, net_step, &b), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "what is live before the step, or where, is not what was when it was planned");
+    assert_string_equal(rp_error(ctx), "the live memory before the step differs from the plan, in size or address");
     rp_tensor_unref(more);
     b.n_layers--;
     assert_int_equal(rp_step_plan_run(plan, ctx, net_step, &b), RP_ERR_STATE);
@@ -308,13 +308,13 @@ static void what_cannot_be_planned_is_said(void **state)
 
     (void)state;
     assert_int_equal(rp_plan_step(ctx, net_step, &a, 0, &plan), RP_ERR_ARG);
-    assert_string_equal(rp_error(ctx), "a step is planned on a context of shapes alone");
+    assert_string_equal(rp_error(ctx), "planning a step needs a shapes-only context");
     assert_int_equal(rp_plan_step(shapes, net_step, &a, -2, &plan), RP_ERR_ARG);
-    assert_string_equal(rp_error(shapes), "a memory budget of -2 bytes");
+    assert_string_equal(rp_error(shapes), "the memory budget is negative: -2 bytes");
     a.keeps_gradients = true;
     assert_int_equal(rp_plan_step(shapes, net_step, &a, 0, &plan), RP_ERR_STATE);
     assert_string_equal(rp_error(shapes),
-                        "the step leaves 19200 bytes that were not live before it: drop gradients, and make ahead what only a first step makes");
+                        "the step leaves 19200 bytes that were not live before it: drop gradients, and allocate one-time memory before planning");
     for (int i = 0; i < LAYERS; i++) rp_tensor_drop_grad(a.w[i]);
     a.w[3] = (rp_tensor_unref(a.w[3]), filled(shapes, WIDTH, WIDTH + 1, 4));
     assert_int_equal(rp_plan_step(shapes, net_step, &a, 0, &plan), RP_ERR_SHAPE);

@@ -147,8 +147,8 @@ static void texts_that_say_nothing_are_refused_with_one_sentence(void **state)
         { "{ paht: norm }", "condition:1: unknown condition 'paht' (did you mean 'path'?)" },
         { "norm", "condition:1: 'conditions' wants conditions such as { path: \"*.mlp\" }, not 'norm'" },
         { "", "condition:1: 'conditions' wants conditions such as { path: \"*.mlp\" }, not a map" },
-        { "{ op: matmul }", "condition:1: 'op' asks about slots; only a rule can" },
-        { "{ every: 2 }", "condition:1: 'every' asks about slots; only a rule can" },
+        { "{ op: matmul }", "condition:1: 'op' is a condition on slots, which only rules may have" },
+        { "{ every: 2 }", "condition:1: 'every' is a condition on slots, which only rules may have" },
         { "{ any: [{ path: a }, { path: {} }, { layers: [b] }] }", "condition:1: 'path' needs the field 'glob' (and 1 more)" },
     };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });

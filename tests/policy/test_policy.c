@@ -112,7 +112,7 @@ static void rules_and_functions_of_a_program_answer_in_their_order(void **state)
     assert_int_equal(ask(policy, "layers.3", "add").fate, RP_PREFER_RECOMPUTE);
     assert_string_equal(ask(policy, "layers.3", "add").by, "mine");
     assert_int_equal(rp__policy_ask(ctx, policy, &nonsense, &answer), RP_ERR_ARG);
-    assert_string_equal(rp_error(ctx), "policy 'mine' gave 42 for 'a' nonsense, which is no fate");
+    assert_string_equal(rp_error(ctx), "policy 'mine' returned 42 for 'a' nonsense, which is not a fate");
     assert_int_equal(answer.fate, 77);
     assert_int_equal(rp_policy_rule(policy, NULL, NULL, RP_NO_FATE), RP_ERR_ARG);
     assert_string_equal(rp_error(ctx), "policy 'mine': there is no fate 6");
@@ -128,7 +128,7 @@ static void texts_that_are_no_rules_are_refused_with_one_sentence(void **state)
         { "[{ op: matmul, fate: kep }]", "mine:1: unknown fate 'kep' (did you mean 'keep'?)" },
         { "{ op: matmul, fate: keep }", "mine:1: 'rules' wants a list of rules, not a map" },
         { "\n- { fate: keep, of: x }\n- 3", "mine:2: unknown field of a rule 'of' (did you mean 'op'?) (and 1 more)" },
-        { "[{ any: [{ every: 2 }], fate: keep }]", "mine:1: 'every' counts what a rule matches: it stands beside the rule's fate" },
+        { "[{ any: [{ every: 2 }], fate: keep }]", "mine:1: 'every' counts the slots that a rule matches: put it next to the rule's 'fate'" },
     };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
 

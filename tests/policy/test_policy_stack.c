@@ -133,10 +133,10 @@ static void what_never_runs_again_is_recomputed_by_no_must_and_no_preference(voi
     rp_set_policy(ctx, policy);
     assert_int_equal(decide(ctx, 0, &effect, "a", 2, verdict), RP_ERR_CONFIG);
     assert_string_equal(rp_error(ctx),
-                        "slot 'a' effect output 0: 'r.yaml:1' says recompute, but effect is never run again: it has effects");
+                        "slot 'a' effect output 0: 'r.yaml:1' says recompute, but effect is never recomputed: it has side effects");
     assert_int_equal(decide(ctx, 0, &gather, "a", 2, verdict), RP_ERR_CONFIG);
     assert_string_equal(rp_error(ctx),
-                        "slot 'a' gather output 0: 'r.yaml:1' says recompute, but gather is never run again: it talks to other ranks");
+                        "slot 'a' gather output 0: 'r.yaml:1' says recompute, but gather is never recomputed: it communicates with other ranks");
     assert_int_equal(decide_one(ctx, &effect_left_out, "a").fate, RP_RECOMPUTE);
     assert_int_equal(decide_one(ctx, &effect, "b").fate, RP_NO_FATE);
     assert_int_equal(decide_one(ctx, &gather, "b").fate, RP_NO_FATE);

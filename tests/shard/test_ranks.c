@@ -13,8 +13,8 @@ static void groups_that_do_not_divide_the_ranks_are_refused(void **state)
     rp__ranks_leave(ctx);
     assert_ok(ctx, rp__ranks_pretend(ctx, 0, 4, 1));
     assert_int_equal(rp__ranks_stay(ctx, 3), RP_ERR_CONFIG);
-    assert_string_equal(rp_error(ctx), "dist.reshard_after_forward: groups of 3 do not divide the 4 ranks that hold the weights together (true is "
-                                       "all of them, false is one)");
+    assert_string_equal(rp_error(ctx), "dist.reshard_after_forward: groups of 3 do not divide the 4 ranks that share the weights (true means "
+                                       "all of them, false means one)");
     rp__ranks_leave(ctx);
     test_ctx_free(ctx);
 }

@@ -339,7 +339,7 @@ static void a_list_of_blocks_that_is_not_there_is_an_error(void **state)
 
     (void)state;
     assert_int_equal(rp__units_open(ctx, rp__model_root(m), &(rp_unit_rules){ .layers = "blocks" }, &u), RP_ERR_MATCH);
-    assert_string_equal(rp_error(ctx), "no list of modules is called 'blocks': every block of it was to be a shard unit");
+    assert_string_equal(rp_error(ctx), "no list of modules is named 'blocks'; by default each of its blocks is a shard unit");
     assert_null(u.failed);
     rp__units_close(&u);
     rp__model_free(m);

@@ -141,7 +141,7 @@ static void options_that_name_no_place_or_two_are_refused(void **state)
         { { .folder = "a", .device = "sim" }, RP_ERR_ARG, "offloading goes to a folder or to a device: 'a' and 'sim' are given" },
         { { .device = "abacus" }, RP_ERR_ARG, "unknown device 'abacus'" },
         { { .folder = "/no/such" }, RP_ERR_IO, "cannot make a file for offloaded slots under '/no/such': No such file or directory" },
-        { { .folder = ".", .buffer_bytes = -1 }, RP_ERR_ARG, "the buffer of offloading is -1 bytes, not 8192 to 17179869184" },
+        { { .folder = ".", .buffer_bytes = -1 }, RP_ERR_ARG, "the offload buffer is -1 bytes, expected 8192 to 17179869184" },
     };
 
     for (int i = 0; i < RP_COUNT(cases); i++) {
@@ -190,7 +190,7 @@ static void the_place_does_not_change_while_slots_are_there(void **state)
     assert_ok(ctx, rp_set_offload(ctx, &memory));
     assert_ok(ctx, rp__offload_put(rp__tape_ctx(ctx)->offload, t, &ticket));
     assert_int_equal(rp_set_offload(ctx, NULL), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "offloading cannot change while slots of a pass are away: 1");
+    assert_string_equal(rp_error(ctx), "offloading cannot change while slots of a pass are offloaded: 1");
     rp__offload_drop(rp__tape_ctx(ctx)->offload, ticket);
     assert_ok(ctx, rp_set_offload(ctx, NULL));
     rp_tensor_unref(t);

@@ -287,7 +287,7 @@ static void segments_in_sequence_keep_only_what_goes_into_them(void **state)
         rp_tensor_unref(loss);
     }
     assert_int_equal(rp_checkpoint_sequential(ctx, fn, user, FUNCTIONS, FUNCTIONS + 1, x, NULL, &y), RP_ERR_ARG);
-    assert_string_equal(rp_error(ctx), "rp_checkpoint_sequential: 8 segments of 7 functions; 1 to 7 can be");
+    assert_string_equal(rp_error(ctx), "rp_checkpoint_sequential: 8 segments of 7 functions; 1 to 7 are allowed");
     fn[5] = NULL;
     assert_int_equal(rp_checkpoint_sequential(ctx, fn, user, FUNCTIONS, 2, x, NULL, &y), RP_ERR_ARG);
     assert_string_equal(rp_error(ctx), "rp_checkpoint_sequential: function 5 is NULL");

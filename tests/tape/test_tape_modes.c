@@ -384,7 +384,7 @@ static void an_end_without_a_beginning_is_an_error(void **state)
     rp_ctx *ctx = test_ctx(NULL);
 
     assert_int_equal(rp__region_end(ctx), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "a checkpointed region is ended that was not begun");
+    assert_string_equal(rp_error(ctx), "a checkpointed region ends that did not begin");
     assert_ok(ctx, rp__region_begin(ctx, "empty"));
     assert_ok(ctx, rp__region_end(ctx));
     assert_int_equal(rp__region_end(ctx), RP_ERR_STATE);

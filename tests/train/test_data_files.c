@@ -126,8 +126,8 @@ static void what_is_not_there_is_told_with_what_would_be_taken(void **state)
     char wanted[1024];
 
     put(&dir, "d/note.c");
-    snprintf(wanted, sizeof wanted, "dataset.path: no file in the folder '%s/d' ends in one of .txt .text .md, packed or not: the format is text; a glob "
-             "takes others, as '%s/d/**/*.c'", dir.path, dir.path);
+    snprintf(wanted, sizeof wanted, "dataset.path: no file in the folder '%s/d' ends in one of .txt .text .md (with or without .gz or .zst), which format text "
+             "reads; for other files use a glob, such as '%s/d/**/*.c'", dir.path, dir.path);
     assert_string_equal(files_of(ctx, &dir, "text", "d"), wanted);
     for (int i = 0; i < 3; i++) {
         const char *path = (const char *[]){ "d/*.txt", "d/**/*.txt", "nowhere/**/*.txt" }[i];

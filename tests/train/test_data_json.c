@@ -80,7 +80,7 @@ static void what_is_no_list_of_objects_is_refused_with_its_place(void **state)
         { "[{\"text\":\"a\"},{\"text\":\n\"b\" \"c\"}]", ", object 2 (line 1): '}' expected near '\"c\"'" },
         { "[{\"text\":\"a\"}, {\"text\" ]", ", object 2 (line 1): ':' expected near ']'" },
         { "[{\"text\":\"a\"}, {\"body\":\"b\"}]", ", object 2 (line 1): no column 'text', there is 'body': set 'dataset.column'" },
-        { "{\n \"data\": 1}\n", ", line 1, column 1: string or '}' expected near end of file; an object stands on one line, or all of them in one list" },
+        { "{\n \"data\": 1}\n", ", line 1, column 1: string or '}' expected near end of file; each object must be on one line, or all objects in one list" },
     };
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();

@@ -373,14 +373,14 @@ static void a_wrong_name_is_refused_with_the_nearest(void **state)
 {
     (void)state;
     assert_refused("new", RP_ERR_CONFIG, "'freeze': no module matches 'layers.0.atn' (did you mean 'layers.0.attn'?)", RUN("freeze=[layers.0.atn]"));
-    assert_refused("new", RP_ERR_CONFIG, "'lora.modules': no linear layer that takes an adapter is called 'attn.qq' (did you mean 'attn.q'?)",
+    assert_refused("new", RP_ERR_CONFIG, "'lora.modules': no linear layer that can have an adapter is called 'attn.qq' (did you mean 'attn.q'?)",
                    RUN("lora.rank=2", "lora.modules=[attn.k, attn.qq]"));
-    assert_refused("new", RP_ERR_CONFIG, "no linear layer that takes an adapter is called 'tok_embeddings'",
+    assert_refused("new", RP_ERR_CONFIG, "no linear layer that can have an adapter is called 'tok_embeddings'",
                    RUN("lora.rank=2", "lora.modules=[tok_embeddings]"));
     assert_refused("new", RP_ERR_CONFIG, "'lora.whole': no module matches 'nrm' (did you mean 'norm'?)", RUN("lora.rank=2", "lora.whole=[nrm]"));
     assert_refused("new", RP_ERR_MATCH, "no layer is left for an adapter", RUN("lora.rank=2", "lora.whole=['layers.*']"));
     assert_refused("new", RP_ERR_CONFIG, "'freeze' leaves no parameter to train", RUN("freeze=['*']"));
-    assert_refused("new", RP_ERR_CONFIG, "'freeze': no parameter stands in 'output'", RUN("freeze=[output]"));       /* it is tied */
+    assert_refused("new", RP_ERR_CONFIG, "'freeze': no parameter is in 'output'", RUN("freeze=[output]"));       /* it is tied */
     assert_false(is_there(&dir, "new"));
 }
 

@@ -386,10 +386,10 @@ static void a_folder_that_holds_a_run_is_refused_unless_resumed(void **state)
 {
     (void)state;
     run_whole(&dir, "llama", "out", RUN("max_steps=2"));
-    assert_refused("out", RP_ERR_EXISTS, "holds a run already (config.yaml)", RUN(NULL));
+    assert_refused("out", RP_ERR_EXISTS, "contains a run already (config.yaml)", RUN(NULL));
     mkdir(temp_path(&dir, "half"), 0777);
     mkdir(temp_path(&dir, "half/state"), 0777);
-    assert_refused("half", RP_ERR_EXISTS, "holds a run already (state)", RUN(NULL));
+    assert_refused("half", RP_ERR_EXISTS, "contains a run already (state)", RUN(NULL));
     mkdir(temp_path(&dir, "fresh"), 0777);
     temp_text(&dir, "fresh/notes.txt", "mine");
     run_whole(&dir, "llama", "fresh", RUN("max_steps=2"));

@@ -262,8 +262,8 @@ static void an_objective_that_is_not_the_models_is_refused(void **state)
 {
     (void)state;
     static const struct { const char *model, *setting, *message; } cases[] = {
-        { "bert", "loss.objective=causal", "'loss.objective: causal' asks for the next token, which a model of type 'bert' sees" },
-        { "llama", "loss.objective=masked", "a model of type 'llama' sees the past alone" },
+        { "bert", "loss.objective=causal", "'loss.objective: causal' predicts the next token, but a model of type 'bert' sees all tokens" },
+        { "llama", "loss.objective=masked", "a model of type 'llama' sees only earlier tokens" },
         { "llama", "loss.mask_probability=0.2", "'loss.mask_probability' has no effect: a model of type 'llama'" },
         { "bert", "loss.mask_token_id=61", "set loss.mask_token_id to an id below 61" },
         { "bert", "loss.mask_token_id=null", "the tokenizer has no '[MASK]'" },

@@ -117,7 +117,7 @@ static void a_process_that_takes_more_than_its_allowance_is_refused_before_the_f
     outcome t = run_alone("refused", 0, 300 * (int64_t)MIB, RUN("max_steps=1", "optimizer_in_bwd=auto", "memory_limit=600MB"));
     assert_int_equal(t.status, RP_ERR_MEMORY);
     assert_int_equal(t.exit_code, 1);
-    assert_non_null(strstr(t.said, "beside its arena, "));
+    assert_non_null(strstr(t.said, "outside its arena, "));
     assert_non_null(strstr(t.said, " more than the "));
     assert_false(is_there(&dir, "refused"));
 }

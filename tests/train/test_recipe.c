@@ -153,7 +153,7 @@ static void keys_that_other_systems_have_say_what_to_write_here(void **state)
     assert_error(MODEL "gradient_checkpointing: true\n", NULL,
                  "r.yaml:2: unknown key 'gradient_checkpointing': here it is 'enable_activation_checkpointing'");
     assert_error(MODEL "enable_activation_offloading: true\n", NULL,
-                 "r.yaml:2: unknown key 'enable_activation_offloading': here what is offloaded is the fate of a rule: 'activation_checkpointing.rules'");
+                 "r.yaml:2: unknown key 'enable_activation_offloading': here a rule with the fate offload does it: 'activation_checkpointing.rules'");
     assert_error("model: {path: m, lora_rank: 8}\n", NULL, "r.yaml:1: unknown key 'model.lora_rank': here it is 'lora.rank'");
     assert_error("model: {path: m, use_dora: true}\n", NULL, "r.yaml:1: unknown key 'model.use_dora': here it is 'lora.dora'");
     assert_error(MODEL "lora_modules_to_save: [lm_head]\n", NULL, "r.yaml:2: unknown key 'lora_modules_to_save': here it is 'lora.whole'");
@@ -162,15 +162,15 @@ static void keys_that_other_systems_have_say_what_to_write_here(void **state)
                  "r.yaml:2: unknown key 'lora.target_modules': here it is 'lora.modules', and every linear layer is [all-linear]");
     assert_error(MODEL "lora: {rank: 8, modules: all-linear}\n", NULL, "r.yaml:2: 'lora.modules' wants a list of texts, as [all-linear], not 'all-linear'");
     assert_error(MODEL "optimizer: {learning_rate: 1e-4}\n", NULL, "r.yaml:2: unknown key 'optimizer.learning_rate': here it is 'optimizer.lr'");
-    assert_error(MODEL "load_in_4bit: true\n", NULL, "r.yaml:2: unknown key 'load_in_4bit': weights are trained in 'dtype', whatever their file has; "
-                 "'memory_budget' bounds the memory of a step");
-    assert_error("model: {path: m, load_in_4bit: true}\n", NULL, "r.yaml:1: unknown key 'model.load_in_4bit': weights are trained in 'dtype', whatever "
-                 "their file has; 'memory_budget' bounds the memory of a step");
+    assert_error(MODEL "load_in_4bit: true\n", NULL, "r.yaml:2: unknown key 'load_in_4bit': weights are always trained in 'dtype'; "
+                 "'memory_budget' limits the memory of a step");
+    assert_error("model: {path: m, load_in_4bit: true}\n", NULL, "r.yaml:1: unknown key 'model.load_in_4bit': weights are always trained in "
+                 "'dtype'; 'memory_budget' limits the memory of a step");
     assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
                  "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
                  "update rule");
     assert_error(MODEL, "max_steps_per_epoch=3",
-                 "argument 'max_steps_per_epoch=3': unknown key 'max_steps_per_epoch': here it is 'max_steps', of the whole run");
+                 "argument 'max_steps_per_epoch=3': unknown key 'max_steps_per_epoch': here it is 'max_steps', which counts the whole run");
 }
 
 /* What stands in quotes is a key of ours. */
@@ -224,17 +224,15 @@ static void contradictions_are_errors(void **state)
     static const struct { const char *text, *error;
     } cases[] = {
         { "optimizer_in_bwd: true\nclip_grad_norm: 1\n", "r.yaml:2: 'optimizer_in_bwd' true and 'clip_grad_norm' "
-                                                         "contradict: the norm is known after backward; unset one, or take "
+                                                         "contradict: the norm is known after backward; unset one, or set "
                                                          "optimizer_in_bwd: auto" },
         { "optimizer_in_bwd: true\ngradient_accumulation_steps: 4\n",
-          "r.yaml:2: 'optimizer_in_bwd' true and 'gradient_accumulation_steps' 4 contradict: an update waits for the last "
-          "micro-batch" },
+          "r.yaml:2: 'optimizer_in_bwd' true and 'gradient_accumulation_steps' 4 contradict: an update needs the gradients of "
+          "all micro-batches" },
         { "enable_activation_checkpointing: false\nactivation_checkpointing:\n  mode: full\n",
-          "r.yaml:4: 'enable_activation_checkpointing' and 'activation_checkpointing.mode' are both set; the plain switch "
-          "excludes it" },
+          "r.yaml:4: 'enable_activation_checkpointing' and 'activation_checkpointing.mode' are both set; keep one" },
         { "enable_activation_checkpointing: true\nactivation_checkpointing:\n  rules: []\n",
-          "r.yaml:4: 'enable_activation_checkpointing' and 'activation_checkpointing.rules' are both set; the plain switch "
-          "excludes it" },
+          "r.yaml:4: 'enable_activation_checkpointing' and 'activation_checkpointing.rules' are both set; keep one" },
         { "activation_checkpointing:\n  mode: full\n  save: [matmul]\n",
           "r.yaml:4: 'activation_checkpointing.save' has no effect: the mode is full" },
         { "activation_checkpointing: {every: 2}\n",
@@ -260,9 +258,9 @@ static void contradictions_are_errors(void **state)
         assert_error(text, NULL, cases[i].error);
     }
     assert_error("model: {path: a, config: b}\n", NULL, "r.yaml:1: 'model.path' and 'model.config' are both set; keep one");
-    assert_error("model: {config: b, adapter: c}\n", NULL, "r.yaml:1: 'model.adapter' goes beside 'model.path', not 'model.config'");
+    assert_error("model: {config: b, adapter: c}\n", NULL, "r.yaml:1: 'model.adapter' needs 'model.path', not 'model.config'");
     assert_error("model: {path: a, adapter: c}\nlora: {rank: 4}\n", NULL,
-                 "r.yaml:2: 'model.adapter' and 'lora.rank' are both set: go on with the one, or begin another");
+                 "r.yaml:2: 'model.adapter' and 'lora.rank' are both set: the first continues an adapter, the second begins a new one; keep one");
 }
 
 static void the_mode_follows_switch_budget_and_conditions(void **state)
@@ -392,7 +390,7 @@ static void wrong_settings_name_the_argument(void **state)
     assert_error(MODEL, "bach_size=1", "argument 'bach_size=1': unknown key 'bach_size' (did you mean 'batch_size'?)");
     assert_error(MODEL, "~bach_size", "argument '~bach_size': unknown key 'bach_size' (did you mean 'batch_size'?)");
     assert_error(MODEL, "model.path.x=1",
-                 "argument 'model.path.x=1': 'model.path' is no map, so nothing can be set inside it");
+                 "argument 'model.path.x=1': 'model.path' is not a map, so nothing can be set inside it");
     assert_error(MODEL, "batch_size", "argument 'batch_size': not of the form KEY=VALUE or ~KEY");
     assert_error(MODEL, "optimizer.={}", "argument 'optimizer.={}': not of the form KEY=VALUE or ~KEY");
     assert_error(MODEL, "model={path: [}",

@@ -92,7 +92,7 @@ static void data_to_validate_on_of_another_format_by_default_is_noted(void **sta
 {
     (void)state;
     assert_noted(MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v}\nrun_val_every_n_steps: 5\n",
-                 "r.yaml:3: note: 'dataset_val.format' is text, its default, and 'dataset.format' is chat: write it if the files are alike",
+                 "r.yaml:3: note: 'dataset_val.format' is text, its default, and 'dataset.format' is chat: set it if the files have the same format",
                  MODEL "dataset: {path: a, format: chat}\ndataset_val: {path: v, format: text}\nrun_val_every_n_steps: 5\n");
 }
 

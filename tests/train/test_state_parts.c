@@ -193,7 +193,7 @@ static void a_file_of_another_state_is_refused(void **state)
     assert_ok(ctx, try_write(ctx, &dir, 3, 1));         /* its index, beside the files of four */
     assert_int_equal(rename(temp_path(&dir, "state/step-20/tensors-3-of-4.safetensors"),
                             temp_path(&dir, "state/step-20/tensors-2-of-3.safetensors")), 0);
-    assert_refused(ctx, &dir, RP_ERR_FORMAT, "lists no tensor 'layers.0.w' as ");
+    assert_refused(ctx, &dir, RP_ERR_FORMAT, "lists no tensor 'layers.0.w' with the dtype and shape in ");
     temp_remove(&dir);
     test_ctx_free(ctx);
 }

@@ -169,7 +169,7 @@ static void a_step_that_takes_something_else_is_an_error(void **state)
     sweep s = sweep_open("llama", RUN(NULL));
 
     assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = take_far, .user = s.ctx }), RP_ERR_STATE);
-    assert_non_null(strstr(rp_error(s.ctx), "not what was when it was planned"));
+    assert_non_null(strstr(rp_error(s.ctx), "the live memory before the step differs from the plan"));
     rp__mem_give(s.ctx->space[0], RP_MEM_COMM, 64, FAR);
     sweep_close(&s);
 }

@@ -90,7 +90,7 @@ static void a_take_of_another_size_is_not_the_planned_step(void **state)
     (void)state;
     rp__mem_follow(ctx->space[0], one, 1);
     assert_int_equal(rp__mem_take(ctx, ctx->space[0], RP_MEM_TEMP, 101, "a value", &offset), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "a value needs 101 bytes where the planned step takes 100");
+    assert_string_equal(rp_error(ctx), "a value needs 101 bytes, but the planned step takes 100");
     assert_int_equal(offset, 7);
     assert_int_equal(read_ledger(ctx).live_bytes, 0);
     assert_int_equal(take(ctx, 100), 256);          /* its place was not used up */
@@ -124,7 +124,7 @@ static void a_place_that_is_in_use_is_refused_and_nothing_is_taken(void **state)
     rp__mem_follow(ctx->space[0], same, 2);
     take(ctx, 128);
     assert_int_equal(rp__mem_take(ctx, ctx->space[0], RP_MEM_TEMP, 64, "a test", &offset), RP_ERR_STATE);
-    assert_string_equal(rp_error(ctx), "a test needs 64 bytes where something else of the step is: it is not the planned one");
+    assert_string_equal(rp_error(ctx), "a test needs 64 bytes at an offset that is in use: the step differs from the planned one");
     assert_int_equal(read_ledger(ctx).live_bytes, 128);
     give(ctx, 128, 0);
     test_ctx_free(ctx);

@@ -215,7 +215,7 @@ static void the_memory_limit_bounds_the_buffer_too(void **state)
 
     assert_int_equal(rp__disk_queue_open(small, temp_dir, BUFFER, &s), RP_ERR_MEMORY);
     assert_null(s);
-    assert_non_null(strstr(rp_error(small), "the buffer of offloading needs"));
+    assert_non_null(strstr(rp_error(small), "the offload buffer needs"));
     test_ctx_free(small);
     assert_int_equal(n_open_files(), files_before);
 }

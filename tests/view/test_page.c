@@ -144,7 +144,7 @@ static void check_texts(const rp_page *page, const json_t *data)
 
     for (int i = 0; i < page->n_owners; i++) {
         assert_string_equal(text_at(data, "owners", 2 * i), page->owner[i].path);
-        assert_string_equal(text_at(data, "owners", 2 * i + 1), page->owner[i].what);
+        assert_string_equal(text_at(data, "owners", 2 * i + 1), page->owner[i].name);
     }
     for (int i = 0; i < page->n_works; i++) {
         begin += at(data, "works", 4 * i);
@@ -207,7 +207,7 @@ static void without_a_script_the_peak_is_told_with_classes_and_owners(void **sta
         "saved<td class=n>4096 <small>4.00 KiB</small><td class=n>71.4 %",
         "comm<td class=n>640 <small></small><td class=n>11.2 %",
         "param<td class=n>1000 <small></small><td class=n>17.4 %",
-        "together<td class=n>5736 <small>5.60 KiB</small>",
+        "total<td class=n>5736 <small>5.60 KiB</small>",
         "<span class=path>norm</span> <small>rmsnorm</small><td class=n>1000",
         "<td class=n>3<td class=n>16<td class=n>48 <small></small><td class=n>100.0 %<td class=n>1.000<td class=n>\xe2\x80\x93",
         "<td>planned<td class=n>6000 <small>5.86 KiB</small><td class=n>25.00 %<td>predicted",
@@ -233,7 +233,7 @@ static void the_peak_on_the_page_is_the_ledgers(void **state)
             snprintf(row, sizeof row, "%s<td class=n>%" PRId64 " ", rp_mem_class_name(c), bytes);
             if (bytes && !strstr(text, row)) fail_msg("not on the page: %s", row);
         }
-        snprintf(row, sizeof row, "together<td class=n>%" PRId64 " ", step_page(step)->peak);
+        snprintf(row, sizeof row, "total<td class=n>%" PRId64 " ", step_page(step)->peak);
         assert_non_null(strstr(text, row));
         rp__release(text);
         step_free(step);
@@ -260,8 +260,8 @@ static void the_page_asks_for_nothing_outside(void **state)
 static void what_there_is_nothing_of_is_left_out_with_its_heading(void **state)
 {
     (void)state;
-    static const char *const headings[] = { "Memory over the step<", "The arena<", "What a budget costs<", "Losses<",
-                                            "What becomes of every slot<", "class=\"facts\"" };
+    static const char *const headings[] = { "Memory over the step<", "The arena<", "Step time at each budget<", "Losses<",
+                                            "The fate of each slot<", "class=\"facts\"" };
     rp_page all = small(), none = { .title = "empty", .reserved = 64, .peak = 64 };
     char *with = written(&all), *without = written(&none);
 

@@ -60,8 +60,8 @@ static void no_two_buffers_are_at_one_address_at_one_time(void **state)
             for (int j = i + 1; j < p->n_buffers && p->buffer[j].begin < a->end; j++) {
                 const rp_page_buffer *b = &p->buffer[j];
                 if (b->begin < b->end && b->offset < a->offset + a->bytes && a->offset < b->offset + b->bytes)
-                    fail_msg("%s %s and %s %s overlap", p->owner[a->owner].path, p->owner[a->owner].what, p->owner[b->owner].path,
-                             p->owner[b->owner].what);
+                    fail_msg("%s %s and %s %s overlap", p->owner[a->owner].path, p->owner[a->owner].name, p->owner[b->owner].path,
+                             p->owner[b->owner].name);
             }
         }
         step_free(step);
@@ -81,13 +81,13 @@ static void each_buffer_has_the_owner_of_its_event_and_each_owner_is_there_once(
         if (!event->take || !event->bytes) continue;
         assert_true(n < p->n_buffers);
         assert_string_equal(p->owner[p->buffer[n].owner].path, event->path);
-        assert_string_equal(p->owner[p->buffer[n].owner].what, event->what);
+        assert_string_equal(p->owner[p->buffer[n].owner].name, event->name);
         n++;
     }
     assert_int_equal(n, p->n_buffers);
     assert_true(p->n_owners > 50 && p->n_owners < n);
     for (int i = 0; i < p->n_owners; i++)
-        for (int j = 0; j < i; j++) assert_false(!strcmp(p->owner[i].path, p->owner[j].path) && !strcmp(p->owner[i].what, p->owner[j].what));
+        for (int j = 0; j < i; j++) assert_false(!strcmp(p->owner[i].path, p->owner[j].path) && !strcmp(p->owner[i].name, p->owner[j].name));
     step_free(step);
 }
 
@@ -103,7 +103,7 @@ static void a_work_begins_with_the_first_event_of_another_call(void **state)
 
     for (int i = 0; i < e->n_events; i++) {
         const rp_explain_event *event = &e->event[i];
-        const char *path = event->at ? event->at : "", *op = event->op ? event->op : event->what ? event->what : "";
+        const char *path = event->at ? event->at : "", *op = event->op ? event->op : event->name ? event->name : "";
         int k = 0;
         if (!event->take) continue;
         while (phase[k] != event->phase) k++;
@@ -168,7 +168,7 @@ static void a_loss_that_is_not_finite_is_not_told_as_a_number(void **state)
     assert_true(p.loss[1].step == 2 && isnan(p.loss[1].loss) && p.loss[1].has_val && p.loss[1].val_loss == 3);
 
     assert_int_equal(losses_of(step, "{\"step\": 1, \"loss\": 2.5}\n{\"step\"", &bump, &p), RP_ERR_FORMAT);
-    assert_non_null(strstr(rp_error(ctx), "metrics.jsonl' line 2 is no JSON: "));
+    assert_non_null(strstr(rp_error(ctx), "metrics.jsonl' line 2 is not JSON: "));
     rp__bump_free(&bump);
     test_ctx_free(ctx);
     step_free(step);

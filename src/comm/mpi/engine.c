@@ -1,7 +1,7 @@
-/* comm/mpi/engine.c -- the engine over MPI: a module that is compiled by an MPI's own compiler wrapper, once for each.
+/* comm/mpi/engine.c -- the engine over MPI: a module, compiled once for each MPI library with that library's compiler wrapper.
  *
- * Errors are returned, not fatal, from the moment MPI runs. Collectives are the non-blocking ones. MPI_THREAD_FUNNELED: the library
- * calls from the thread that opened the world. Elements are moved as unsigned integers of their size, so no bits change.
+ * MPI's errors are returned instead of fatal as soon as MPI runs. All collectives are non-blocking. MPI_THREAD_FUNNELED is enough, because only
+ * the thread that opened the world calls MPI. Elements are moved as unsigned integers of their size, so their bits do not change.
  */
 #include "comm/engine.h"
 
@@ -43,7 +43,7 @@ static bool engine_fill(MPI_Comm comm, rp_engine_group *out, char *why)
     return explain(MPI_Comm_rank(comm, &out->rank), "MPI_Comm_rank", why) && explain(MPI_Comm_size(comm, &out->ranks), "MPI_Comm_size", why);
 }
 
-/* "Open MPI v4.1.4, package: …" and "MPICH Version:      4.0.2\nMPICH Release date: …" to what a message has room for. */
+/* Shortens "Open MPI v4.1.4, package: …" and "MPICH Version:      4.0.2\nMPICH Release date: …" for messages. */
 static void short_name(const char *text, char *out)
 {
     int n = 0;
@@ -67,7 +67,7 @@ static bool open_world(rp_engine_group *world, char name[RP_ENGINE_NAME_CHARS], 
     if (!explain(MPI_Get_library_version(text, &n), "MPI_Get_library_version", why)) return false;
     short_name(text, name);
     if (level < MPI_THREAD_FUNNELED) {
-        snprintf(why, RP_ENGINE_WHY_CHARS, "%s bears no threads", name);
+        snprintf(why, RP_ENGINE_WHY_CHARS, "%s does not support MPI_THREAD_FUNNELED", name);
         return false;
     }
     return engine_fill(MPI_COMM_WORLD, world, why);
@@ -87,7 +87,7 @@ static void close_part(rp_engine_group *part)
     MPI_Comm_free(&comm);
 }
 
-/* Ranks meet here, giving way: MPI_Finalize would spin until the last one comes. */
+/* A barrier that sleeps while it waits. MPI_Finalize would spin until the last rank arrives. */
 static void meet(void)
 {
     MPI_Request request;
@@ -98,8 +98,8 @@ static void meet(void)
         if (!done) usleep(200);
 }
 
-/* MPICH 4.0.2 over UCX's TCP does not always come back from MPI_Finalize: one rank has closed its connections and waits in the launcher's barrier,
- * the other closes its own and waits for word from the first. All work is done by then, so the process leaves; mpirun takes that for a failure. */
+/* MPI_Finalize of MPICH 4.0.2 over UCX's TCP sometimes does not return: one rank has closed its connections and waits in the launcher's barrier,
+ * the other closes its own and waits for an answer from the first. All work is done by then, so the process exits; mpirun reports a failure. */
 enum { FINISH_SECONDS = 10 };
 static volatile int code_of_exit;
 

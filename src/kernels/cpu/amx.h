@@ -1,5 +1,5 @@
-/* kernels/cpu/amx.h -- the eight tiles of a core (Intel SDM volume 1, chapter 18): 16 rows of 64 bytes each, in the roles that products
- * of this folder give them.
+/* kernels/cpu/amx.h -- wraps the eight AMX tiles of a core (Intel SDM volume 1, chapter 18). Each has 16 rows of 64 bytes. The products of
+ * this folder use them in these roles:
  *
  *            6   7          b: [16 pairs of the depth][16 columns][2]
  *        4 [ 0 | 1 ]        a: [16 rows][32 of the depth]
@@ -14,10 +14,10 @@
 
 #include <immintrin.h>
 
-/* Around a thread's use of tiles: while they are in use every switch of threads saves 8 KiB more. */
+/* Call begin before a thread uses tiles and end after it: while tiles are in use, every thread switch saves 8 KiB more. */
 static inline void amx_begin(void)
 {
-    /* Static and constant: the intrinsic tells the compiler only of its first bytes. */
+    /* Static and constant, so that all bytes are in memory: the compiler assumes that the intrinsic reads only the first ones. */
     static const struct { uint8_t palette, start, unused[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } shape = {
         .palette = 1, .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 }, .rows = { 16, 16, 16, 16, 16, 16, 16, 16 }
     };
@@ -27,7 +27,7 @@ static inline void amx_begin(void)
 
 static inline void amx_end(void) { _tile_release(); }
 
-/* What the compiler has stored must be in memory before a tile is loaded: the intrinsics do not say that they read. */
+/* Forces pending stores to memory before a tile is loaded: the compiler does not know that tile loads read memory. */
 INLINE void amx_stored(void) { __asm__ volatile("" ::: "memory"); }
 
 INLINE void amx_zero_sums(void)
@@ -38,7 +38,7 @@ INLINE void amx_zero_sums(void)
     _tile_zero(3);
 }
 
-/* Sum 1 is `right` fp32 from sum 0, sum 2 `down`; rows of a tile are row_bytes apart. */
+/* Sum 1 lies `right` floats after sum 0, sum 2 `down` floats after it; rows of a tile are row_bytes apart. */
 INLINE void amx_load_sums(const float *c, int64_t right, int64_t down, int64_t row_bytes)
 {
     _tile_loadd(0, c, row_bytes);

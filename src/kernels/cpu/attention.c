@@ -1,28 +1,28 @@
-/* kernels/cpu/attention.c -- attention's work over the team, whichever way computes it.
+/* kernels/cpu/attention.c -- divides attention over the threads of the team, for every implementation.
  *
- *   forward    a part is a block of rows, which nobody else writes; those that see most go first
- *   backward   a part is one pair (batch, key head): it owns that pair's dk and dv, so nothing is added by two threads. Where pairs do not
- *              fill the team, each is cut into chunks of row blocks with sums of their own, added afterwards in the order of the chunks
+ *   forward    a part is a block of rows, which only this part writes; blocks that see the most keys run first
+ *   backward   a part is one pair (batch, key head): it owns the pair's dk and dv, so threads never add to the same sum. If there are too few
+ *              pairs for the team, each is cut into chunks of row blocks with separate sums, which are added in the order of the chunks
  *
- *   scratch    [ of each thread: the pair it has packed | the way's own ]  [ dk and dv of each thread, or of each chunk ]
- *              Fewer rows never ask for more: what is planned for batches of full length has room for shorter ones.
+ *   scratch    [ of each thread: number of the packed pair | the implementation's own ]  [ dk and dv of each thread, or of each chunk ]
+ *              Fewer rows never need more scratch: a plan for batches of full length has room for shorter ones.
  */
 #include "kernels/cpu/attention.h"
 
 #include "base/team.h"
 
-/* Keys whose sums lie together in every way; floats for the number of the packed pair. */
+/* Keys whose sums are contiguous in every implementation; floats reserved for the number of the packed pair. */
 enum { TOGETHER = 16, HEAD = 16 };
 
 typedef struct {
     const rp_attention *a;
     const attention_way *way;
     int64_t blocks, chunks;             /* of a pair */
-    int64_t thread_size, sums_size;     /* in floats: of a thread's scratch; of dk, or of dv, of a pair or chunk */
+    int64_t thread_size, sums_size;     /* in floats: scratch of a thread; dk, or dv, of a pair or chunk */
     int64_t n_sums;
 } cut;
 
-/* The fewest chunks a pair is cut into that leave the team at most an eighth idle. */
+/* The smallest number of chunks per pair that leaves at most an eighth of the team idle. */
 static int64_t chunks_of(const rp_attention *a, int64_t blocks)
 {
     int64_t most = at_most(blocks, a->on.threads), chunks = 1;
@@ -47,12 +47,12 @@ static cut cut_for(const rp_attention *a, const attention_way *way)
     return c;
 }
 
-/* ---- which way ---- */
+/* ---- choice of the implementation ---- */
 
 #if defined(__AMX_BF16__)
 enum { FEW_ROWS = 16 };
 
-/* Tiles filled up with zeros for a row or two would cost more than they save. */
+/* For few rows, padding to whole tiles would cost more than tiles save. */
 static bool on_amx(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= FEW_ROWS; }
 #endif
 
@@ -77,7 +77,7 @@ static int64_t attention_bytes_of(const cut *c)
     return (c->thread_size * c->a->on.threads + 2 * c->sums_size * c->n_sums) * (int64_t)sizeof(float);
 }
 
-/* For the call, and for one of fewer rows that goes the other way. */
+/* Bytes for this call, and for a call with fewer rows that uses the other implementation. */
 static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_way *other)
 {
     int64_t bytes = attention_bytes_of(c), few = 0;
@@ -92,18 +92,18 @@ static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_wa
     return attention_bytes_of(&instead) > bytes ? attention_bytes_of(&instead) : bytes;
 }
 
-/* ---- a thread's turn ---- */
+/* ---- one part on a thread ---- */
 
 static float *scratch_of(const cut *c, int thread) { return (float *)c->a->scratch + thread * c->thread_size; }
 static float *sums_of(const cut *c, int64_t number) { return scratch_of(c, c->a->on.threads) + number * 2 * c->sums_size; }
 
-/* What is in scratch when a call begins is of no pair. */
+/* When a call begins, scratch holds no packed pair. */
 static void forget_pairs(const cut *c)
 {
     for (int t = 0; t < c->a->on.threads && c->way->pack; t++) *(int64_t *)scratch_of(c, t) = -1;
 }
 
-/* The way's own scratch, with the pair's keys and values packed in it: once, while parts of one pair follow each other. */
+/* Returns the implementation's scratch with the pair's keys and values packed in it. Consecutive parts of a pair pack only once. */
 static float *turn_begin(const cut *c, int64_t pair, int thread)
 {
     float *scratch  = scratch_of(c, thread);
@@ -150,7 +150,7 @@ void RP_AT_LEVEL(attention_forward)(const rp_attention *a)
 
 /* ---- backward ---- */
 
-/* Block i of a run of blocks that see more and more: 0 1 2 2 1 0 0 1 2 … gives each of `n` chunks the same share. */
+/* Blocks see more and more keys; the order 0 1 2 2 1 0 0 1 2 … of chunks gives each of `n` chunks about the same work. */
 static int64_t snake(int64_t i, int64_t n) { return i % (2 * n) < n ? i % (2 * n) : 2 * n - 1 - i % (2 * n); }
 
 static void add_chunks(float *sums, int64_t apart, int64_t chunks, int64_t n)
@@ -160,7 +160,7 @@ static void add_chunks(float *sums, int64_t apart, int64_t chunks, int64_t n)
         for (int64_t i = 0; i < n; i++) sums[i] += sums[c * apart + i];
 }
 
-/* dk and dv of keys from … to - 1 of a pair, from its chunks' sums in order; the first chunk's are used up. */
+/* Writes dk and dv of the pair's keys from … to - 1: the sum over its chunks, in order. Overwrites the sums of the first chunk. */
 static void put_keys(const cut *c, int64_t pair, float *sums, int64_t from, int64_t to)
 {
     const rp_attention_part *parts[2] = { &c->a->dk, &c->a->dv };

@@ -1,46 +1,46 @@
-/* kernels/cpu/attention.h -- what a way of computing attention gives the driver (attention.c), and what all of them share: which rows make
- * a block, what they see (Dao et al., FlashAttention, 2022).
+/* kernels/cpu/attention.h -- the interface between the attention driver (attention.c) and its implementations, and their common code: which rows
+ * form a block and which keys they see (Dao et al., FlashAttention, 2022).
  *
  *   the queries of all heads that share one key head are rows: row = query * group + head of the group
  *
- *            keys ->                            A block of rows walks the tiles of keys that any of its rows sees, in order.
- *   rows   +------+------+------+               What a row sees is [low, high); parts of a tile nobody sees are not computed,
- *    |     | tile | tile |      |  <- block     the rest is masked. Nothing has the size of rows x keys.
+ *            keys ->                            A block of rows visits in order the tiles of keys that any of its rows sees.
+ *   rows   +------+------+------+               A row sees the keys [low, high). Parts of a tile that no row sees are not computed;
+ *    |     | tile | tile |      |  <- block     the rest is masked. No buffer has the size rows x keys.
  *    v     +------+------+------+
  *
- * attention_fp32.h computes in fp32 at every level; attention_amx.h bf16 on tiles where the CPU has them.
- * scratch is aligned to 64 bytes, and sizes are multiples of that.
+ * attention_fp32.h computes in fp32 at every level; attention_amx.h computes bf16 with AMX tiles.
+ * scratch is aligned to 64 bytes, and all sizes in it are multiples of 64 bytes.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_H
 #define RP_KERNELS_CPU_ATTENTION_H
 
 #include "kernels/cpu/cpu.h"
 
-enum { MOST_ROWS = 192 };               /* of a block, whoever cuts it */
+enum { MOST_ROWS = 192 };               /* of a block, in every implementation */
 
 typedef struct {
-    int64_t rows, keys;                 /* of a block; the step of keys that sums have room for */
-    int64_t (*scratch)(const rp_attention *a);      /* floats of a thread's */
-    /* What stays in scratch for all blocks of a pair (batch, key head). NULL: nothing does. */
+    int64_t rows, keys;                 /* rows of a block; the space for sums is a multiple of this many keys */
+    int64_t (*scratch)(const rp_attention *a);      /* scratch of one thread, in floats */
+    /* Fills the scratch that all blocks of a pair (batch, key head) share. NULL: there is none. */
     void (*pack)(const rp_attention *a, int64_t pair, float *scratch);
-    /* Rows index * rows … of the pair: out, or dq with what is added to the sums dk and dv. */
+    /* Computes the rows from index * rows on: forward writes out; backward writes dq and adds to the sums dk and dv. */
     void (*block)(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv);
-    void (*begin)(void), (*end)(void);  /* of a thread's turn; may be NULL */
-    /* Backward: floats of a key in each of the sums; those of 16 keys, from a multiple of 16 on, lie together. */
+    void (*begin)(void), (*end)(void);  /* called before and after each part that a thread computes; may be NULL */
+    /* Backward: floats per key in each of the sums. The sums of 16 keys, from a multiple of 16 on, are contiguous. */
     int64_t (*width)(const rp_attention *a);
-    /* The sums of the pair's keys from … to - 1 to `part`, which is dk or dv. */
+    /* Writes the sums of the pair's keys from … to - 1 to `part`, which is dk or dv. */
     void (*put_keys)(const rp_attention *a, const rp_attention_part *part, int64_t pair, const float *sums, int64_t from, int64_t to);
 } attention_way;
 
 extern const attention_way RP_AT_LEVEL(attention_fp32_forward), RP_AT_LEVEL(attention_fp32_backward);
-extern const attention_way RP_AT_LEVEL(attention_amx_forward), RP_AT_LEVEL(attention_amx_backward);     /* with __AMX_BF16__ */
+extern const attention_way RP_AT_LEVEL(attention_amx_forward), RP_AT_LEVEL(attention_amx_backward);     /* only with __AMX_BF16__ */
 
 typedef struct {
     const rp_attention *a;
     int64_t batch, kv_head, group;
-    int64_t first, n, room;             /* rows of this block, and with those that only fill it up */
-    int64_t key_low, key_high;          /* keys any of them sees */
-    int32_t low[MOST_ROWS], high[MOST_ROWS];    /* keys each of them sees; none beyond n */
+    int64_t first, n, room;             /* index of the first row, number of rows, and number of rows including padding */
+    int64_t key_low, key_high;          /* range of keys that any of the rows sees */
+    int32_t low[MOST_ROWS], high[MOST_ROWS];    /* range of keys that each row sees; empty for padding rows */
 } rows_block;
 
 static inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -50,7 +50,7 @@ static inline int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t rows_of(const rp_attention *a) { return a->queries * (a->heads / a->kv_heads); }
 static inline int64_t pairs_of(const rp_attention *a) { return a->batch * a->kv_heads; }
 
-/* The next `n` floats of a thread's scratch, 64-byte aligned. With no base it only counts. */
+/* Returns the next `n` floats of a thread's scratch, 64-byte aligned. With base NULL it only counts. */
 static inline float *carve(float *base, int64_t *used, int64_t n)
 {
     float *at = base ? base + *used : NULL;
@@ -68,7 +68,7 @@ static inline bool begins_document(const rows_block *r, int64_t query)
     return a->doc_start[r->batch * a->doc_batch_step + query * a->doc_row_step] >= position_of(a, query);
 }
 
-/* Behind the document of a query: where the next one begins. */
+/* End of the document of a query: the position at which the next document begins. */
 static inline int64_t document_end(const rows_block *r, int64_t query)
 {
     const rp_attention *a = r->a;
@@ -78,7 +78,7 @@ static inline int64_t document_end(const rows_block *r, int64_t query)
     return a->keys;
 }
 
-/* end: of the row's document, which counts where the future is seen. */
+/* Sets the keys that a row sees. `end`: end of the row's document; used if attention is not causal. */
 static inline void see(rows_block *r, int64_t row, int64_t end)
 {
     const rp_attention *a = r->a;
@@ -93,7 +93,7 @@ static inline void see(rows_block *r, int64_t row, int64_t end)
 
 static inline int64_t query_of(const rows_block *r, int64_t row) { return (r->first + row) / r->group; }
 
-/* What each row sees, from the last one up: a document ends where the one behind it begins. */
+/* Sets the keys of all rows, from the last row to the first, because a document ends where the next one begins. */
 static inline void see_all(rows_block *r)
 {
     bool both_ways = !r->a->causal && r->a->doc_start;
@@ -106,7 +106,7 @@ static inline void see_all(rows_block *r)
     }
 }
 
-/* Block `index` of pair (batch, key head) number `pair`, cut into blocks of `room` rows. */
+/* Sets up block `index` of pair number `pair` (batch, key head), with `room` rows per block. */
 static inline void rows_begin(rows_block *r, const rp_attention *a, int64_t pair, int64_t index, int64_t room)
 {
     r->a        = a;
@@ -134,7 +134,7 @@ static inline int64_t row_at(const rows_block *r, const rp_attention_part *p, in
     return r->batch * p->batch_step + query_of(r, row) * p->row_step + head_of(r, row) * p->head_step;
 }
 
-/* The pair's key 0, in a part that has a row a key. */
+/* Offset of the pair's key 0 in a part that has one row per key. */
 static inline int64_t pair_at(const rp_attention *a, const rp_attention_part *p, int64_t pair)
 {
     return pair / a->kv_heads * p->batch_step + pair % a->kv_heads * p->head_step;
@@ -150,7 +150,7 @@ static inline float *lse_of(const rows_block *r, int64_t row)
     return r->a->lse + (r->batch * r->a->heads + head_of(r, row)) * r->a->queries + query_of(r, row);
 }
 
-/* The number dropout draws for the row's probability of key 0: that of [heads, queries, keys] in its sample. */
+/* Element number of the row's probability for key 0 in the dropout stream: its index in [heads, queries, keys] of the sample. */
 static inline int64_t first_element(const rows_block *r, int64_t row)
 {
     return (head_of(r, row) * r->a->queries + query_of(r, row)) * r->a->keys;

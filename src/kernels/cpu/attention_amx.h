@@ -1,17 +1,17 @@
-/* kernels/cpu/attention_amx.h -- attention of bf16 on tiles of the CPU (amx.h), sums in fp32.
+/* kernels/cpu/attention_amx.h -- attention of bf16 on AMX tiles (amx.h), with sums in fp32.
  *
- *   A [16][32]       16 rows, 32 of the depth         a tile is 1 KiB, 16 rows of 64 bytes; everything that tiles are
- *   B [16][16][2]    pairs of the depth, 16 columns   loaded from or stored to lies in scratch tile after tile
+ *   A [16][32]       16 rows, 32 of the depth         a tile is 1 KiB, 16 rows of 64 bytes; all tiles are loaded from and
+ *   B [16][16][2]    pairs of the depth, 16 columns   stored to scratch, where they are contiguous
  *   C [16][16]       fp32:  C += A B
  *
- * How a matrix M, rows of the head's dim, gets into tiles: "lines" are its rows as A; the others are made from them.
+ * A matrix M, with rows of the head's dim, is packed into tiles in three layouts. "lines" are its rows as A; the others are made from lines.
  *
- *   lines      A: row, d              transpose_tile(lines)   B: pairs of d, columns are rows of M       M'  to the right of a product
- *   pairs      B: pairs of rows, d    pair_lines(lines)                                                  M   to the right
- *   columns    A: d, row              transpose_tile(pairs)                                              M'  to the left
+ *   lines      A: row, d              transpose_tile(lines)   B: pairs of d, columns are rows of M       M'  as the right operand
+ *   pairs      B: pairs of rows, d    pair_lines(lines)                                                  M   as the right operand
+ *   columns    A: d, row              transpose_tile(pairs)                                              M'  as the left operand
  *
- * Rows and dim are filled up with zeros to multiples of 32. A pair's keys and values are packed once by each thread that works on
- * the pair. Compiled with __AMX_BF16__ only.
+ * Rows and dim are padded with zeros to multiples of 32. Each thread that works on a pair packs the pair's keys and values once.
+ * Compiled only with __AMX_BF16__.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_AMX_H
 #define RP_KERNELS_CPU_ATTENTION_AMX_H
@@ -23,7 +23,7 @@
 
 enum { TILE = 512, TILE_F = 256 };      /* elements of a tile: bf16, fp32 */
 
-/* The steps are from a tile to the next one of the depth. */
+/* Adds products of tiles to the four sums. The steps lead from a tile to the next one along the depth. */
 INLINE void tiles_multiply(const uint16_t *a0, const uint16_t *a1, int64_t a_step, const uint16_t *b0, const uint16_t *b1, int64_t b_step,
                            int64_t depth)
 {
@@ -39,7 +39,7 @@ INLINE void tiles_multiply(const uint16_t *a0, const uint16_t *a1, int64_t a_ste
     }
 }
 
-/* The four sums where tiles lie one after the other, `down` fp32 from c0 to c2. */
+/* Loads and stores the four sums; c1 follows c0, and c2 lies `down` floats after c0. */
 INLINE void tiles_load(const float *c, int64_t down) { amx_load_sums(c, TILE_F, down, 64); }
 INLINE void tiles_store(float *c, int64_t down) { amx_store_sums(c, TILE_F, down, 64); }
 
@@ -48,7 +48,7 @@ INLINE void tiles_store(float *c, int64_t down) { amx_store_sums(c, TILE_F, down
 static inline int64_t depth_of(const rp_attention *a) { return (a->dim + 31) / 32; }       /* steps of 32 in dim */
 static inline int64_t key_steps(const rp_attention *a) { return (a->keys + 31) / 32; }
 
-/* One row into line `to` of its tiles; `sign` is that of the factor it gets: 1, 0 or -1. */
+/* Packs one row into its line of the tiles at `to`, multiplied by `sign`: 1, 0 or -1. */
 static inline void pack_line(const uint16_t *from, int64_t dim, int sign, uint16_t *to)
 {
     const __m512i flip = _mm512_set1_epi16(sign < 0 ? (short)0x8000 : 0);
@@ -75,7 +75,7 @@ static inline void transpose_tile(const void *from, void *to)
     for (int i = 0; i < 16; i++) _mm512_store_si512((char *)to + 64 * i, x[i]);
 }
 
-/* Lines of 32 rows, 32 d, in tiles `top` and `bottom`, become pairs of rows: d 0 … 15 in to, 16 … 31 in the tile after it. */
+/* Turns lines of 32 rows and 32 d, in tiles `top` and `bottom`, into pairs of rows: d 0 … 15 in `to`, 16 … 31 in the tile after it. */
 static inline void pair_lines(const uint16_t *top, const uint16_t *bottom, uint16_t *to)
 {
     for (int i = 0; i < 16; i++, to += 32) {
@@ -86,7 +86,7 @@ static inline void pair_lines(const uint16_t *top, const uint16_t *bottom, uint1
     }
 }
 
-/* Lines of keys 32 step … 32 step + 31: two rows of depth tiles. */
+/* Packs the keys 32 step … 32 step + 31 as lines: two rows of depth tiles. */
 static inline void pack_keys32(const rp_attention *a, int64_t pair, const rp_attention_part *p, int64_t step, uint16_t *to)
 {
     int64_t depth = depth_of(a), at = pair_at(a, p, pair);
@@ -99,7 +99,7 @@ static inline void pack_keys32(const rp_attention *a, int64_t pair, const rp_att
     }
 }
 
-/* Lines of rows row … row + 31 of a block. */
+/* Packs the rows row … row + 31 of a block as lines. */
 static inline void pack_rows32(const rows_block *r, const rp_attention_part *p, int64_t row, int sign, uint16_t *to)
 {
     int64_t depth = depth_of(r->a);
@@ -113,14 +113,14 @@ static inline void pack_rows32(const rows_block *r, const rp_attention_part *p, 
 
 /* ---- softmax ---- */
 
-/* A score counts scale * log2(e) times its product in powers of two. Queries carry the sign of scale, so that the largest product
- * is the largest score, and are zero where scale is. */
+/* Scores are powers of two: score_factor converts a product, and log2(e) is part of it. Queries are packed with the sign of the scale, so that
+ * the largest product gives the largest score; if the scale is 0 they are zero. */
 static inline int scale_sign(const rp_attention *a) { return (a->scale > 0) - (a->scale < 0); }
 static inline float score_size(const rp_attention *a) { return a->scale != 0 ? fabsf(a->scale) : 1.0f; }
-/* Under a soft cap scores are made before they are counted. */
+/* With a soft cap, scale and cap are applied to the scores first, so only log2(e) remains. */
 static inline float score_factor(const rp_attention *a) { return (a->softcap > 0 ? 1.0f : score_size(a)) * 1.44269504f; }
 
-/* 2^x within 3e-6, which is far finer than what a probability is rounded to; 2^-inf is 0, NaN stays NaN. The polynomial is the least
+/* 2^x within 3e-6, which is much finer than the rounding of a probability to bf16. 2^-inf is 0, NaN stays NaN. The polynomial has the least
  * relative error on [0, 1) with 2^0 = 1. */
 INLINE __m512 power_of_two(__m512 x)
 {
@@ -133,7 +133,7 @@ INLINE __m512 power_of_two(__m512 x)
     return _mm512_scalef_ps(p, x);
 }
 
-/* tanh(scale * x / softcap) of products x, and its slope: `factor` is cap_factor. */
+/* tanh(scale * x / softcap) of products x, and its slope; `factor` is cap_factor. */
 static inline float cap_factor(const rp_attention *a) { return a->softcap > 0 ? score_size(a) / a->softcap : 0; }
 INLINE __m512 capped_tanh(__m512 x, __m512 factor, __m512 *slope)
 {
@@ -145,14 +145,14 @@ INLINE __m512 capped_tanh(__m512 x, __m512 factor, __m512 *slope)
 
 static inline __m512i to_bf16(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
-/* Which of 16 rows see a key, or which of 16 keys a row sees: low <= at < high. */
+/* Whether 16 rows see a key, or which of 16 keys a row sees: low <= at < high. */
 static inline __mmask16 within(__m512i at, __m512i low, __m512i high)
 {
     return _mm512_cmple_epi32_mask(low, at) & _mm512_cmplt_epi32_mask(at, high);
 }
 
-/* What 32 rows from `row` on see, together. */
-typedef struct { int64_t low, high, all_low, all_high; } rows32;       /* any of them sees [low, high), each [all_low, all_high) */
+/* Keys that 32 rows from `row` on see. */
+typedef struct { int64_t low, high, all_low, all_high; } rows32;       /* some row sees keys in [low, high); every row sees [all_low, all_high) */
 
 static inline rows32 rows32_of(const rows_block *r, int64_t row)
 {
@@ -171,7 +171,7 @@ static inline rows32 rows32_of(const rows_block *r, int64_t row)
 
 /* ---- results ---- */
 
-/* n <= 16 numbers to a row of out or a gradient. */
+/* Writes or adds n <= 16 numbers to a row of out or of a gradient. */
 static inline void put_some(const rp_attention_part *p, int64_t at, int64_t n, __m512 x)
 {
     __mmask16 few = (__mmask16)((1u << n) - 1);
@@ -190,7 +190,7 @@ static inline void put_some(const rp_attention_part *p, int64_t at, int64_t n, _
     _mm256_mask_storeu_epi16(to, few, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-/* A row from where its first tile has it, times `factor`; a tile of sums has 16 of dim. */
+/* Writes a row times `factor`. `from` points to the row in its first tile; each tile of sums holds 16 of dim. */
 static inline void put_row(const rp_attention_part *p, int64_t at, int64_t dim, const float *from, float factor)
 {
     for (int64_t d = 0; d < dim; d += 16, from += TILE_F)

@@ -1,9 +1,9 @@
-/* kernels/cpu/attention_amx_backward.c -- gradients of attention of bf16 on tiles: ROWS rows at a time walk their keys, KEYS of them
- * at once; probabilities are made again from the saved log-sum-exp, transposed, so that a lane is a row.
+/* kernels/cpu/attention_amx_backward.c -- gradients of attention of bf16 on AMX tiles. Blocks of ROWS rows visit their keys, KEYS at a time.
+ * Probabilities are recomputed from the saved log-sum-exp, transposed, so that a lane is a row.
  *
  *   s  [32 keys][32 rows] = k q'     p  = 2^(s - lse)              lines of k and v, transposed lines of q and dout
  *   dp [32 keys][32 rows] = v dout'  ds = p (dp - delta)           delta = sum(dout * out)
- *                                    under a soft cap s is cap tanh(s / cap), and ds times the slope of that
+ *                                    with a soft cap, s is cap tanh(s / cap), and ds is multiplied by its slope
  *
  *   dv [KEYS][dim] += p dout         dk [KEYS][dim] += ds q        lines of p and ds, pairs of dout and q
  *   dq'[dim][ROWS] += k' ds                                        columns of k, pairs of ds
@@ -17,7 +17,7 @@
 enum { ROWS = 128, KEYS = 128, ROW_STEPS = ROWS / 32, KEY_STEPS = KEYS / 32 };
 
 typedef struct {
-    uint16_t *keys, *values;            /* of the pair: lines: [keys/16][depth] */
+    uint16_t *keys, *values;            /* of the pair, as lines: [keys/16][depth] */
     uint16_t *key_columns;              /* [keys/32][2 depth] */
     uint16_t *rows_t, *grad_t;          /* q and dout: transposed lines, [ROWS/16][depth] */
     uint16_t *rows, *grad;              /* pairs: [ROW_STEPS][2 depth] */
@@ -55,7 +55,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
 
 /* ---- packing ---- */
 
-/* Pairs are made in dq's place. */
+/* The buffer dq serves as scratch for the pairs. */
 static void pack_pair(const rp_attention *a, int64_t pair, float *scratch)
 {
     int64_t depth = depth_of(a);
@@ -114,10 +114,10 @@ static void begin_rows(const rows_block *r, work *w)
 
 /* ---- a block of 32 keys x 32 rows ---- */
 
-/* Where a block lies among the keys and rows at hand, and its first key. */
+/* Position of a block among the current keys and rows, and its first key. */
 typedef struct { int64_t key_step, row_step, key; } place;
 
-/* 32 keys are 2 depth tiles of 16 keys x 32, as 32 rows are. */
+/* 32 keys are 2 depth tiles of 16 keys x 32, and so are 32 rows. */
 static inline void multiply_block(int64_t depth, const uint16_t *keys, const uint16_t *rows, float *to)
 {
     amx_zero_sums();
@@ -145,7 +145,7 @@ static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const p
 
 typedef struct { __m512 p, ds; } derivative;
 
-/* What is done besides: masking, dropout, a soft cap. Constants where it is inlined. */
+/* Optional steps: masking, dropout, soft cap. Constants after inlining. */
 typedef struct { bool masks, drops, caps; } besides;
 
 INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, besides with)
@@ -170,8 +170,8 @@ INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m5
     return (derivative){ kept, ds };
 }
 
-/* 16 of the block's keys, two at a time, whose ds make pairs. A row's lane in a pair of vectors: [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27],
- * then the others. */
+/* Processes 16 keys of the block, two at a time, because their ds form pairs. In such a vector the lanes are the rows
+ * [0 … 3 | 8 … 11 | 16 … 19 | 24 … 27], in the second vector the other rows. */
 INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *at, int half, besides with)
 {
     const float *s = w->s + half * 2 * TILE_F, *dp = w->dp + half * 2 * TILE_F;
@@ -232,7 +232,7 @@ static void clear_step(const work *w, const place *at)
 
 typedef struct { int64_t from, to; } span;
 
-/* Which key steps a row step meets, which row steps a key step meets; both from the first to the last. */
+/* Key steps that each row step meets, and row steps that each key step meets, as ranges from the first to the last. */
 typedef struct { int64_t n_rows, n_keys; rows32 seen[ROW_STEPS]; span keys[ROW_STEPS], rows[KEY_STEPS]; } meeting;
 
 static void widen(span *s, int64_t i)
@@ -312,7 +312,7 @@ static void add_dq(const rp_attention *a, const work *w, const meeting *m, int64
     }
 }
 
-/* dq of 16 rows is turned in place of the rows, which are no longer needed. */
+/* dq of 16 rows is transposed into the buffer of the rows, which are no longer needed. */
 static void put_dq(const rows_block *r, const work *w)
 {
     const rp_attention *a = r->a;

@@ -1,9 +1,9 @@
-/* kernels/cpu/attention_amx_forward.c -- attention of bf16 on tiles: ROWS rows walk their keys, KEYS of them at once,
- * which 32 rows after 32 rows then find in the first cache.
+/* kernels/cpu/attention_amx_forward.c -- attention of bf16 on AMX tiles. Blocks of ROWS rows visit their keys, KEYS at a time, so that each
+ * group of 32 rows finds the keys in the first-level cache.
  *
  *   scores  [32][KEYS]  = q k'        lines of q, transposed lines of k
- *   p       [32][KEYS]  = 2^(scores - top), as lines, in bf16, in the scores' place; a row's sum stays in 16 lanes until the end
- *   out     [32][dim]   = out * shrink + p v      pairs of v; shrink only where a row's top has grown
+ *   p       [32][KEYS]  = 2^(scores - top), as lines, in bf16, overwriting the scores; a row's sum stays in 16 lanes until the end
+ *   out     [32][dim]   = out * shrink + p v      pairs of v; shrink only if a row's top has grown
  */
 #include "kernels/cpu/attention.h"
 
@@ -36,7 +36,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     return used;
 }
 
-/* The lines lie in `out` meanwhile. */
+/* The buffer `out` serves as scratch for the lines. */
 static void pack_pair(const rp_attention *a, int64_t pair, float *scratch)
 {
     int64_t depth = depth_of(a);
@@ -53,7 +53,7 @@ static void pack_pair(const rp_attention *a, int64_t pair, float *scratch)
     }
 }
 
-/* 32 rows at keys 32 step … 32 (step + n) - 1: their place in the block, and where what belongs to them lies. */
+/* 32 rows at the keys 32 step … 32 (step + n) - 1: their index in the block, and pointers to their data. */
 typedef struct { int64_t row, step, n; const uint16_t *lines; float *out, *sum, *top; } turn;
 
 static void score(const rp_attention *a, const work *w, const turn *t)
@@ -69,7 +69,7 @@ static void score(const rp_attention *a, const work *w, const turn *t)
     }
 }
 
-/* Products of a turn become scores under the soft cap. */
+/* Applies the soft cap to the products of a turn. */
 static void cap_scores(const rp_attention *a, const work *w, const turn *t)
 {
     const __m512 factor = _mm512_set1_ps(cap_factor(a)), cap = _mm512_set1_ps(a->softcap);
@@ -82,7 +82,7 @@ static void cap_scores(const rp_attention *a, const work *w, const turn *t)
         }
 }
 
-/* Probabilities lie where the first of each two tiles of scores was. */
+/* Probabilities overwrite the first of each two tiles of scores. */
 static void add_values(const rp_attention *a, const work *w, const turn *t)
 {
     int64_t depth          = depth_of(a);
@@ -111,7 +111,7 @@ static void mask_step(const rows_block *r, const work *w, const turn *t, int64_t
         }
 }
 
-/* Lane by lane the larger of two halves, quarters … of x and of y: after four rounds a lane is the maximum of a vector. */
+/* Each lane gets the larger value of two halves, quarters … of x and y. After four rounds a lane is the maximum of a vector. */
 #define RP_FOLD(shuffle, x, y, first, second) _mm512_max_ps(shuffle(x, y, first), shuffle(x, y, second))
 
 /* Lane i: the maximum of x[i]. */
@@ -129,8 +129,8 @@ INLINE __m512 maxima(const __m512 x[16])
     return RP_FOLD(_mm512_shuffle_ps, y[0], y[2], 0x88, 0xdd);
 }
 
-/* The tops of 16 rows in powers of two. One rises, and what was summed before shrinks, only when it would by more than SLACK: sums of
- * fp32 have room for a few powers, and most rows then never shrink. */
+/* Updates the tops (maxima) of 16 rows, in powers of two. A top rises, and earlier sums shrink, only if it would rise by more than SLACK:
+ * fp32 sums have room for a few powers of two, so most rows never shrink. */
 static void raise_tops(const work *w, const turn *t, int64_t half, float factor, int64_t depth)
 {
     const float *scores = w->scores + half * 2 * STEPS * TILE_F;
@@ -159,7 +159,7 @@ static void raise_tops(const work *w, const turn *t, int64_t half, float factor,
     }
 }
 
-/* Row i of a turn: scores become probabilities in their place, as lines. kept NULL: all are. */
+/* Replaces the scores of row i of a turn by probabilities, as lines. kept NULL: no dropout. */
 INLINE void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
 {
     float *scores = w->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16, *sums = t->sum + 16 * i;
@@ -231,7 +231,7 @@ static int64_t begin_rows(const rows_block *r, const work *w, rows32 *seen)
     return steps;
 }
 
-/* Keys by keys, of each the rows that see any. */
+/* Visits blocks of keys; each block is processed by the groups of 32 rows that see any of its keys. */
 static void one_block(const rp_attention *a, int64_t pair, int64_t index, float *scratch, float *dk, float *dv)
 {
     int64_t depth = depth_of(a);

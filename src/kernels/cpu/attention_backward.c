@@ -1,16 +1,16 @@
-/* kernels/cpu/attention_backward.c -- gradients of attention in fp32, probabilities made again tile by tile from the saved
+/* kernels/cpu/attention_backward.c -- gradients of attention in fp32. Probabilities are recomputed tile by tile from the saved
  * log-sum-exp.
  *
  *   p = exp(s - lse)   dv += p' dout   dp = dout v'   ds = p (dp - sum(dout * out))   dq += ds k   dk += ds' q
  *
- * Under a soft cap s is cap tanh(s / cap), and ds times the slope of that.
+ * With a soft cap, s is cap tanh(s / cap), and ds is multiplied by its slope.
  */
 #include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
     float *rows_t, *grad_t, *rows, *grad;       /* q and dout: [dim][ROWS] twice, [ROWS][width] twice */
     float *keys_t, *values_t, *keys;            /* k and v: [dim][KEYS] twice, k as [KEYS][width] */
-    float *p, *ds, *slopes;                     /* [KEYS][ROWS]; slopes under a soft cap alone */
+    float *p, *ds, *slopes;                     /* [KEYS][ROWS]; slopes only with a soft cap */
     uint32_t *kept;                             /* [KEYS / 32][ROWS] bits */
     float *dq;                                  /* [ROWS][width] */
     float lse[ROWS], delta[ROWS];
@@ -56,7 +56,7 @@ static void begin_rows(const rows_block *r, work *w)
     memset(w->dq, 0, (size_t)(ROWS * width) * sizeof *w->dq);
 }
 
-/* From scores and dp to what dv and ds need; what a row does not see is zero whatever stood there. */
+/* Replaces scores by p and dp by ds. Keys that a row does not see become zero, even if the buffers held NaN. */
 static void differentiate(const rows_block *r, const work *w, int64_t column, int64_t key, int64_t n)
 {
     const int32_t *low = r->low + column, *high = r->high + column;
@@ -95,7 +95,7 @@ static void differentiate_dropped(const rows_block *r, const work *w, int64_t co
     }
 }
 
-/* A ds of 0 stays: what a row does not see may have any slope. */
+/* A ds of 0 stays 0, because the slope of a key that the row does not see is undefined. */
 static void slope_down(const work *w, int64_t column, span seen)
 {
     for (int64_t j = seen.from; j < seen.to; j++)

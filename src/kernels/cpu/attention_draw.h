@@ -1,10 +1,10 @@
-/* kernels/cpu/attention_draw.h -- which probabilities of a row dropout keeps, a bit each, drawn where they are needed.
+/* kernels/cpu/attention_draw.h -- draws one bit for each probability of a row: whether dropout keeps it.
  *
  *   element   e        4 neighbours share a block of the generator: word e % 4 of block e / 4
  *   bits      31 … 0   of word w: elements first + 32 w + 31 … first + 32 w; 1 is kept
  *
- * A row may begin inside a block: then its bits are shifted into place. uniform(word) < p compares 24 bits with p * 2^24, so
- * it is one comparison of whole words.
+ * A row may begin inside a block; its bits are then shifted into place. uniform(word) < p compares 24 bits with p * 2^24, so it is
+ * one comparison of whole words.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_DRAW_H
 #define RP_KERNELS_CPU_ATTENTION_DRAW_H
@@ -15,13 +15,13 @@
 #include <immintrin.h>
 #endif
 
-enum { DRAW_WORDS = 4 };                /* drawn at once */
+enum { DRAW_WORDS = 4 };                /* words drawn at once */
 
-/* uniform(word) < p is word < draw_limit(p). */
+/* uniform(word) < p is equivalent to word < draw_limit(p). */
 static inline uint32_t draw_limit(float p) { return (uint32_t)ceilf(p * 16777216.0f) << 8; }
 
 #if defined(__AVX512F__)
-/* Eight blocks a vector, each number in the low half of 64 bits, where the multiplier reads it; what stands above is ignored. */
+/* Eight Philox blocks per vector: each number is in the low half of 64 bits, which the multiplier reads; the high half is ignored. */
 typedef struct { __m512i c0, c1, c2, c3; } draw_lanes;
 
 static inline __attribute__((always_inline)) draw_lanes draw_round(draw_lanes x, __m512i k0, __m512i k1)
@@ -41,7 +41,7 @@ static inline uint32_t draw_kept(draw_lanes x, __m512i limit)
     return _pdep_u32(_mm512_cmpge_epu32_mask(low, limit), 0x33333333) | _pdep_u32(_mm512_cmpge_epu32_mask(high, limit), 0xcccccccc);
 }
 
-/* The bits of 32 * DRAW_WORDS elements from block `block` on. */
+/* Draws the bits of 32 * DRAW_WORDS elements, from block `block` on. */
 static inline void draw_some(const rp_stream *s, int64_t row, int64_t block, uint32_t limit, uint32_t *to)
 {
     uint64_t sample = (uint64_t)(s->sample_base + row), step = (uint64_t)s->step;
@@ -81,7 +81,7 @@ static inline void draw_some(const rp_stream *s, int64_t row, int64_t block, uin
 }
 #endif
 
-/* words x 32 bits of elements element … of a row of the batch, word w to to[w * step]. */
+/* Draws words x 32 bits for the elements from `element` on of a row of the batch; word w goes to to[w * step]. */
 static inline void draw_bits(const rp_stream *s, int64_t row, int64_t element, int64_t words, uint32_t limit, uint32_t *to, int64_t step)
 {
     int shift = (int)(element & 3);

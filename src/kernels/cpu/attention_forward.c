@@ -1,5 +1,5 @@
-/* kernels/cpu/attention_forward.c -- attention in fp32 with a running softmax: per row a maximum, a sum and the output so far, which
- * a new maximum scales down. */
+/* kernels/cpu/attention_forward.c -- attention in fp32 with a running softmax. Each row has a maximum, a sum and an output so far; a new
+ * maximum scales the sum and the output down. */
 #include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
@@ -33,7 +33,7 @@ static void mask(const rows_block *r, int64_t column, int64_t key, int64_t n, fl
     }
 }
 
-/* Scores become exp(score - new maximum); sums and the factor for what was summed before follow. */
+/* Scores become exp(score - new maximum). Updates the sums, and sets the factors for the earlier sums and outputs. */
 static void soften(int64_t n, float *scores, float *row_top, float *row_sum, float *row_shrink)
 {
     float top[TILE_COLUMNS], sum[TILE_COLUMNS] = { 0 };

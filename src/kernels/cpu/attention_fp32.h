@@ -1,7 +1,7 @@
-/* kernels/cpu/attention_fp32.h -- attention's blocks in fp32, at every level, whatever the dtype.
+/* kernels/cpu/attention_fp32.h -- common code of attention in fp32, used at every level and for every dtype.
  *
- * Scores are kept transposed, [KEYS][ROWS]: the softmax of a row then runs down a column, whole vectors of rows at a time, and a
- * tile of probabilities is an operand of the next product as it stands. Tiles start at multiples of KEYS.
+ * Scores are stored transposed, [KEYS][ROWS]. The softmax of a row then runs down a column, for whole vectors of rows at a time, and a
+ * tile of probabilities is an operand of the next product without repacking. Tiles start at multiples of KEYS.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_FP32_H
 #define RP_KERNELS_CPU_ATTENTION_FP32_H
@@ -14,11 +14,11 @@
 
 enum { ROWS = 192, KEYS = 96 };          /* multiples of every level's TILE_ROWS and TILE_COLUMNS, and of 32 */
 
-typedef struct { int64_t from, to; bool whole; } span;      /* of a tile; whole: each of the rows sees all of it */
+typedef struct { int64_t from, to; bool whole; } span;      /* range of keys of a tile; whole: each of the rows sees the whole tile */
 
 static inline int64_t padded_dim(const rp_attention *a) { return round_up(a->dim, TILE_COLUMNS); }
 
-/* The block's rows of q or of a gradient, times `factor`, as [ROWS][width] fp32. */
+/* Gathers the block's rows of q or of a gradient, times `factor`, as [ROWS][width] fp32. */
 static inline void gather_rows(const rows_block *r, const rp_attention_part *p, float factor, int64_t width, float *to)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -30,13 +30,13 @@ static inline void gather_rows(const rows_block *r, const rp_attention_part *p, 
     memset(to + r->n * width, 0, (size_t)((ROWS - r->n) * width) * sizeof *to);
 }
 
-/* Keys key .. key+n of k or v as [dim][KEYS]. */
+/* Packs keys key .. key+n of k or v as [dim][KEYS]. */
 static inline void pack_keys(const rows_block *r, const rp_attention_part *p, int64_t key, int64_t n, float *to)
 {
     pack_transposed(p->dtype, p->data, key_at(r, p, key), p->row_step, n, r->a->dim, KEYS, to);
 }
 
-/* The same keys as rows: where they stand when they are fp32 of whole tiles, else packed into `buffer`. */
+/* The same keys as rows: in place if they are fp32 and dim needs no padding, else packed into `buffer`. *step is the row stride. */
 static inline const float *key_rows(const rows_block *r, const rp_attention_part *p, int64_t key, int64_t n, float *buffer, int64_t *step)
 {
     int64_t width = padded_dim(r->a), at = key_at(r, p, key);
@@ -50,7 +50,7 @@ static inline const float *key_rows(const rows_block *r, const rp_attention_part
     return buffer;
 }
 
-/* What rows row .. row+count see of the tile of n keys at `key`. */
+/* Range of the tile of n keys at `key` that the rows row .. row+count see. */
 static inline span rows_span(const rows_block *r, int64_t row, int64_t count, int64_t key, int64_t n)
 {
     span s = { n, 0, true };
@@ -66,7 +66,7 @@ static inline span rows_span(const rows_block *r, int64_t row, int64_t count, in
     return s;
 }
 
-/* Which rows see any of the keys key .. key+n, as [from, to). */
+/* Range of rows [from, to) that contains all rows that see any of the keys key .. key+n. */
 static inline span keys_span(const rows_block *r, int64_t key, int64_t n)
 {
     span s = { r->n, 0, false };
@@ -80,14 +80,14 @@ static inline span keys_span(const rows_block *r, int64_t key, int64_t n)
     return s;
 }
 
-/* Scores of the TILE_COLUMNS rows at `column` against the keys of a tile that they see, from [dim][KEYS] and [dim][ROWS]. */
+/* Computes scores of the TILE_COLUMNS rows at `column` with the keys of a tile that they see, from [dim][KEYS] and [dim][ROWS]. */
 static inline void score(const rows_block *r, const float *keys, const float *rows, span seen, int64_t column, float *to)
 {
     for (int64_t j = seen.from / TILE_ROWS * TILE_ROWS; j < seen.to; j += TILE_ROWS)
         tile_multiply(r->a->dim, keys + j, 1, KEYS, rows + column, ROWS, to + j * ROWS + column, ROWS, false);
 }
 
-/* Scores of keys from … to - 1 of the tile as they count under a soft cap, and where wanted the slope of it: 1 - tanh^2. */
+/* Applies the soft cap to the scores of keys from … to - 1 of the tile. slopes: its derivative 1 - tanh^2, or NULL if not needed. */
 static inline void cap_scores(float cap, int64_t from, int64_t to, float *scores, float *slopes)
 {
     for (int64_t j = from; j < to; j++)
@@ -104,7 +104,7 @@ static inline void clear_columns(float *tile, int64_t column, int64_t n)
     for (int64_t j = 0; j < n; j++) memset(tile + j * ROWS + column, 0, TILE_COLUMNS * sizeof *tile);
 }
 
-/* bits[key / 32][row]: bit key % 32 tells whether dropout keeps it. */
+/* bits[key / 32][row]: bit key % 32 is 1 if dropout keeps the probability. */
 static inline void draw_tile(const rows_block *r, int64_t key, uint32_t *bits)
 {
     const rp_attention *a = r->a;

@@ -1,9 +1,9 @@
-/* kernels/cpu/blocks.h -- work on flat buffers, fp32 inside whatever the dtypes.
+/* kernels/cpu/blocks.h -- loops over flat buffers of any dtype, with arithmetic in fp32.
  *
  *   dtype in = dtype out, assigned     source --f32_at--> registers --put_at--> destination
- *   all else                           source --f32_at--> block of fp32 in the first cache --row_store_add--> destination
+ *   all other cases                    source --f32_at--> block of fp32 in the first-level cache --row_store_add--> destination
  *
- * So each formula is compiled into four loops and not into one for each of what a destination may be. A result is rounded once on either way.
+ * So each formula is compiled into four loops instead of one for each kind of destination. Both ways round a result once.
  */
 #ifndef RP_KERNELS_BLOCKS_H
 #define RP_KERNELS_BLOCKS_H
@@ -26,7 +26,7 @@ static inline void block_done(rp_dtype dtype, void *to, int64_t at, int64_t n, c
 
 typedef struct {                /* to (+)= formula(a, b, factor), element by element */
     rp_dtype dtype, to_dtype;
-    const void *a, *b;          /* b: a itself where the formula has one operand */
+    const void *a, *b;          /* b: equals a if the formula has one operand */
     void *to;
     float factor;
     bool adds;
@@ -34,7 +34,7 @@ typedef struct {                /* to (+)= formula(a, b, factor), element by ele
 
 typedef float flat_formula(float a, float b, float factor);
 
-/* What a loop reads is taken out of the struct before it, or compilers do not see that it stays. */
+/* Loop inputs are copied from the struct to locals, because compilers otherwise assume that stores may change them. */
 INLINE void flat_direct(rp_dtype dtype, const flat *f, int64_t from, int64_t to, flat_formula *formula)
 {
     const void *a = f->a, *b = f->b;
@@ -58,7 +58,7 @@ INLINE void flat_blocks(rp_dtype dtype, const flat *f, int64_t from, int64_t to,
     }
 }
 
-/* Inlined into one function a formula, which becomes part of the loops. */
+/* Inline this into one function per formula; the formula then becomes part of the loops. */
 INLINE void flat_range(const flat *f, int64_t from, int64_t to, flat_formula *formula)
 {
     bool direct = f->to_dtype == f->dtype && !f->adds;
@@ -76,7 +76,7 @@ static inline void flat_run(const rp_on *on, int64_t n, rp_team_range *work, con
     rp__team_ranges(on->threads, n, BLOCK, n * (inputs * width_of(f->dtype) + width_of(f->to_dtype)), work, f);
 }
 
-/* 1/(1 + exp(-x)), inline so that it vectorises. */
+/* 1/(1 + exp(-x)), inline so that loops vectorise. */
 static inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 
 #endif

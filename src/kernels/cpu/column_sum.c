@@ -1,4 +1,4 @@
-/* kernels/cpu/column_sum.c -- bias gradients. A thread owns columns and walks the rows in order. */
+/* kernels/cpu/column_sum.c -- sums columns, for bias gradients. A thread owns columns and adds the rows in order. */
 #include "kernels/cpu/blocks.h"
 
 enum { COLUMNS = 64 };          /* of bf16: two cache lines */

@@ -1,4 +1,4 @@
-/* kernels/cpu/copy.c -- strips of elements from one buffer to another: concat, split, cast and their gradients. */
+/* kernels/cpu/copy.c -- copies strips of elements between buffers: for concat, split, cast and their gradients. */
 #include "kernels/cpu/blocks.h"
 
 typedef struct {

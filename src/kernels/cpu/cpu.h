@@ -1,7 +1,7 @@
-/* kernels/cpu/cpu.h -- what the kernel files share: names with the level's suffix, rows of fp32 from any dtype.
+/* kernels/cpu/cpu.h -- common code of the kernel files: names with the level's suffix, rows of fp32 from any dtype.
  *
  * Every function of this folder that is not static is named RP_AT_LEVEL(name), so that the copies of the levels do not
- * clash. `static inline` here is compiled with each level's flags.
+ * clash. `static inline` functions are compiled with each level's flags.
  */
 #ifndef RP_KERNELS_CPU_H
 #define RP_KERNELS_CPU_H
@@ -24,7 +24,7 @@ extern const rp_kernels RP_AT_LEVEL(rp_table);
 #include "kernels/kernels.def"
 #undef RP_KERNEL
 
-/* Code of a loop that is compiled once for each dtype: it takes the dtype as a constant. */
+/* For loops that are compiled once per dtype: the dtype is a constant argument. */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE float f32_at(rp_dtype dtype, const void *from, int64_t i)
@@ -38,7 +38,7 @@ INLINE void put_at(rp_dtype dtype, void *to, int64_t i, float value)
     else ((uint16_t *)to)[i] = rp__bf16_from_f32(value);
 }
 
-/* `adds` is a constant, too: what is not added to is not read. */
+/* `adds` is a constant, too; without it the destination is not read. */
 INLINE void put_add_at(rp_dtype dtype, void *to, int64_t i, float value, bool adds)
 {
     put_at(dtype, to, i, adds ? f32_at(dtype, to, i) + value : value);
@@ -46,7 +46,7 @@ INLINE void put_add_at(rp_dtype dtype, void *to, int64_t i, float value, bool ad
 
 static inline int64_t width_of(rp_dtype dtype) { return dtype == RP_F32 ? 4 : 2; }
 
-/* n values at `from` (element offset `at`) as fp32: the row itself when it is fp32, else converted into `buffer`. */
+/* n values at `from` (element offset `at`) as fp32: the row itself if it is fp32, else converted into `buffer`. */
 static inline const float *row_f32(rp_dtype dtype, const void *from, int64_t at, int64_t n, float *buffer)
 {
     if (dtype == RP_F32) return (const float *)from + at;
@@ -56,7 +56,7 @@ static inline const float *row_f32(rp_dtype dtype, const void *from, int64_t at,
     return buffer;
 }
 
-/* Where to compute a row that goes to `to`: in place when fp32, else in `buffer`, for row_store to convert. */
+/* Stores a row of fp32 to `to` (element offset `at`), converted to dtype. An fp32 row that was computed in place is not copied. */
 static inline void row_store(rp_dtype dtype, void *to, int64_t at, int64_t n, const float *row)
 {
     if (dtype == RP_F32) {
@@ -86,10 +86,10 @@ static inline void row_store_add(rp_dtype dtype, void *to, int64_t at, int64_t n
     for (int64_t i = 0; i < n; i++) h[i] = rp__bf16_from_f32(rp__f32_from_bf16(h[i]) + row[i]);
 }
 
-/* exp(x) by range reduction and a degree-6 polynomial, within 2 ulp of fp32 where the result is a normal number; 0 far below
- * (-inf included), exp(88) above 88; NaN stays NaN. Inline, without library calls, branches or conversions to int, so that it
- * vectorises at every level: adding 1.5 * 2^23 leaves the whole part in the low bits. Its power of two is applied in halves,
- * which reach below the normal numbers. */
+/* exp(x) by range reduction and a degree-6 polynomial, within 2 ulp of fp32 if the result is a normal number. 0 far below
+ * (-inf included), exp(88) above 88; NaN stays NaN. It uses no library calls, branches or conversions to int, so that loops
+ * vectorise at every level: adding 1.5 * 2^23 leaves the integer part in the low bits. The power of two is applied in two halves,
+ * which can reach subnormal numbers. */
 static inline float fast_exp(float x)
 {
     float most = 88.0f < x ? 88.0f : x, in = -106.0f > most ? -106.0f : most;

@@ -1,4 +1,4 @@
-/* kernels/cpu/cross_entropy.c -- -log softmax(logits)[label] by rows, and its gradient. A row is one thread's. */
+/* kernels/cpu/cross_entropy.c -- computes -log softmax(logits)[label] by rows, and its gradient. Each row is computed by one thread. */
 #include "kernels/cpu/softmax.h"
 
 static float row_lse(rp_dtype dtype, const void *logits, int64_t row, int64_t n)
@@ -8,9 +8,8 @@ static float row_lse(rp_dtype dtype, const void *logits, int64_t row, int64_t n)
     return max + logf(sum);
 }
 
-/* d (+)= factor * (softmax - onehot) of one row, whose label may lie outside it; d may be the logits. The label's element is computed apart, from what
- * stood there before:
- * (p - 1) is -factor times what the others have, without cancellation where p is near 1. */
+/* d (+)= factor * (softmax - onehot) of one row, whose label may be outside it; d may be the same buffer as logits. The label's element is computed
+ * separately from its old value, as factor * (p - 1) by expm1, which avoids cancellation if p is near 1. */
 static void row_gradient(rp_dtype dtype, const void *logits, int64_t row, int64_t n, int64_t label, float lse, float factor, void *d,
                          rp_dtype d_dtype, bool adds)
 {
@@ -40,7 +39,7 @@ typedef struct {
     float *loss, *lse, factor, cap;     /* cap 0: none */
     void *d;
     bool adds;
-    int64_t first, n;           /* classes of a row: these */
+    int64_t first, n;           /* the classes first … first + n - 1 of a row */
 } losses;
 
 static void forward_rows(const void *arg, int64_t from, int64_t to)
@@ -85,7 +84,7 @@ void RP_AT_LEVEL(cross_entropy_backward)(rp_dtype dtype, const void *logits, con
     rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), backward_rows, &c);
 }
 
-/* ---- a block of the classes at a time ---- */
+/* ---- one block of classes at a time ---- */
 
 INLINE float capped_at(rp_dtype dtype, const void *logits, int64_t i, float cap, float *slope)
 {

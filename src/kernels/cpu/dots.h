@@ -1,9 +1,9 @@
-/* kernels/cpu/dots.h -- a product of few rows with B stored [n, k], as in generation: each element of C is a dot product of two
- * rows, and B is read once where it lies.
+/* kernels/cpu/dots.h -- products of few rows with B stored [n, k], as in generation. Each element of C is a dot product of two rows, and B is
+ * read once, in place.
  *
  *   scratch of a thread   [ A as fp32: m x k | a row of B as fp32: k | sum: m x DOT_COLUMNS ]
  *
- * An element's bits depend on k and the level alone.
+ * The bits of an element depend only on k and the level.
  */
 #ifndef RP_KERNELS_CPU_DOTS_H
 #define RP_KERNELS_CPU_DOTS_H
@@ -15,7 +15,7 @@ enum { DOT_ROWS = 4, DOT_COLUMNS = 64 };
 
 static inline bool wants_dots(const rp_gemm *g) { return g->transpose_b && g->m <= DOT_ROWS; }
 
-typedef struct { int64_t a, b, all; } dots_floats;      /* of a thread's scratch */
+typedef struct { int64_t a, b, all; } dots_floats;      /* sizes in a thread's scratch */
 
 static inline dots_floats dots_scratch(const rp_gemm *g)
 {
@@ -24,7 +24,7 @@ static inline dots_floats dots_scratch(const rp_gemm *g)
     return (dots_floats){ a, b, a + b + DOT_ROWS * DOT_COLUMNS };
 }
 
-/* Four chains of vectors, then what is left, then the lanes in order. */
+/* Four chains of vectors, then the remaining elements, then the lanes in order. */
 static inline float dot(const float *a, const float *b, int64_t n)
 {
     lanes sum[4] = { 0 };
@@ -47,7 +47,7 @@ static inline void dots_load_a(const rp_gemm *g, const void *a, float *to)
         for (int64_t k = 0; k < g->k; k++) to[r * g->k + k] = load_one(g->ab, a, g->transpose_a ? k * g->m + r : r * g->k + k);
 }
 
-/* Columns j0 … of all rows into sum [m, DOT_COLUMNS]. */
+/* Computes columns j0 … of all rows into sum [m, DOT_COLUMNS]. */
 static inline void dots_block(const rp_gemm *g, const float *a, const void *b, int64_t j0, int64_t columns, float *buffer, float *sum)
 {
     for (int64_t j = 0; j < columns; j++) {

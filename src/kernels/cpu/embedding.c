@@ -1,4 +1,4 @@
-/* kernels/cpu/embedding.c -- rows of a table by id, and the sum of gradients that fall on one row. */
+/* kernels/cpu/embedding.c -- gathers rows of a table by id, and sums the gradients of each row. */
 #include "kernels/cpu/blocks.h"
 
 typedef struct {

@@ -1,8 +1,8 @@
-/* kernels/cpu/experts.c -- rows of tokens to rows of experts and back: what ops/spread.c and ops/combine.c do.
+/* kernels/cpu/experts.c -- moves rows of tokens to rows of experts and back, for ops/spread.c and ops/combine.c.
  *
  *   token t, slot j   <──>   row place[t*k + j]        each row of the experts belongs to one slot of one token
  *
- * Work is cut by tokens: no two write the same row, and a sum over slots runs in their order. */
+ * Work is divided by tokens: no two threads write the same row, and a sum over slots runs in their order. */
 #include "kernels/cpu/wide.h"
 
 typedef struct {

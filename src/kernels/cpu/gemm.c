@@ -1,4 +1,4 @@
-/* kernels/cpu/gemm.c -- products for every level: which engine multiplies, and dot products where C has few rows. */
+/* kernels/cpu/gemm.c -- products at every level: chooses the engine, and uses dot products if C has few rows. */
 #include "kernels/cpu/dots.h"
 #include "kernels/cpu/gemm_fp32.h"
 #if defined(__AMX_BF16__)

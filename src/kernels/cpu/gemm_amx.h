@@ -4,12 +4,12 @@
  *                         +---+---+
  *                         | 6 | 7 |               one step: 4 tiles of 1 KiB loaded, 4 tdpbf16ps of 16 x 16 x 32
  *   A strip, 32 rows      +---+---+
- *   of 32 of k:    +---+  +---+---+               The strip is used again by the next panel and stays in the first cache;
- *                  | 4 |  | 0 | 1 |               panels only pass through: their loads carry the hint for that
- *                  | 5 |  | 2 | 3 |               (tileloaddt1), else they evict the strip.
+ *   of 32 of k:    +---+  +---+---+               The next panel uses the strip too, so the strip stays in the first-level
+ *                  | 4 |  | 0 | 1 |               cache. Panels are streamed: their loads (tileloaddt1) carry a hint,
+ *                  | 5 |  | 2 | 3 |               so that they do not evict the strip.
  *                  +---+  +---+---+
  *
- * A tile takes 16 rows of 64 bytes with any stride, so strips are read where A lies if its rows run along k and k is whole steps.
+ * A tile takes 16 rows of 64 bytes with any stride. Strips are read from A in place if its rows run along k and k is a multiple of 32.
  */
 #ifndef RP_KERNELS_CPU_GEMM_AMX_H
 #define RP_KERNELS_CPU_GEMM_AMX_H

@@ -1,52 +1,52 @@
-/* kernels/cpu/gemm_blocks.c -- products cut into parts for the team.
+/* kernels/cpu/gemm_blocks.c -- cuts products into parts for the team.
  *
- *                 n ->   part 0 | part 1 | part 2 …        A part is a block of C: its thread packs the block's panels of B into its own
- *            +---+ +-----------+--------+--------+         scratch and takes the strips of A past them. So B is packed once and stays in
- *     m  A   | s | |           |        |        |         the thread's second cache, a strip in its first. Where all of k does not fit,
- *            | t | |           |        |        |         depth blocks follow each other, and come back to the block's sums.
+ *                 n ->   part 0 | part 1 | part 2 …        A part is a block of C. Its thread packs the block's panels of B into its own
+ *            +---+ +-----------+--------+--------+         scratch and multiplies the strips of A by them. So B is packed once and stays
+ *     m  A   | s | |           |        |        |         in the second-level cache, a strip in the first. If all of k does not fit,
+ *            | t | |           |        |        |         depth blocks follow each other and add to the block's sums.
  *     |      | r | |           |        |        |
- *     v      | i | |           |        |        |         A is read where it lies. Where it cannot be (its rows run along m, another
- *            | p | |           |        |        |         dtype, an odd depth), the team packs stretches of its rows first, and all
- *            +---+ +-----------+--------+--------+         parts read them; but where all of B fits, or a depth block of it while
- *                                                          sums wait in C, parts are cut along m and each packs its own rows.
+ *     v      | i | |           |        |        |         A is read in place. If that is impossible (its rows run along m, another
+ *            | p | |           |        |        |         dtype, an odd depth), the team first packs stretches of its rows, which all
+ *            +---+ +-----------+--------+--------+         parts read. Exception: if all of B fits, or a depth block of it while the
+ *                                                          sums are in C, parts are cut along m and each packs its own rows.
  *
  *   scratch   [ A of a stretch, packed ] [ of each thread:  panels | sums | a tile | strips ]
  *
- * Sums live in C itself when it is fp32, else in the thread's until the last depth block. An element of C is the sum over depth blocks of
- * one chain each, whatever part it lies in: its bits depend on k, `adds` and the level alone, not on m, n or the threads.
+ * If C is fp32, sums are accumulated in C, else in the thread's scratch until the last depth block. An element of C is the sum of one chain per
+ * depth block, in every part. So its bits depend only on k, `adds` and the level, not on m, n or the threads.
  */
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pack.h"
 
 #include "base/team.h"
 
-enum {                              /* a second cache has 2 MiB */
-    WHOLE_BYTES   = 1 << 20,        /* of B in a thread's scratch, where that is all of k */
-    ALL_BYTES     = 1536 << 10,     /* where it is all of B, packed by every thread */
-    PANELS_BYTES  = 512 << 10,      /* where it is a depth block, which shares the cache with sums */
+enum {                              /* sizes for a second-level cache of 2 MiB */
+    WHOLE_BYTES   = 1 << 20,        /* most of B in a thread's scratch if it covers all of k */
+    ALL_BYTES     = 1536 << 10,     /* most of B if it is all of B, packed by every thread */
+    PANELS_BYTES  = 512 << 10,      /* most of B if it is one depth block, which shares the cache with sums */
     SUMS_BYTES    = 1280 << 10,
-    FEWEST_PANELS = 4,              /* that a strip is worth reading for */
-    FEWEST_ROWS   = 64,             /* of a thread, that depth blocks of all panels are worth packing for */
+    FEWEST_PANELS = 4,              /* fewest panels for which reading a strip pays */
+    FEWEST_ROWS   = 64,             /* fewest rows per thread for which packing depth blocks of all panels pays */
     STRETCH_BYTES = 8 << 20,        /* of A packed at a time */
-    SHARED_BYTES  = 4 << 20,        /* of A that every part reads: */
-    PARTS_A_THREAD = 2,             /* up to this much there are more parts, so that a thread that loses its core is helped */
-    STRIPS_A_PACK = 4,              /* packed together, so that memory is read in long runs */
+    SHARED_BYTES  = 4 << 20,        /* largest A, which every part reads, for which PARTS_A_THREAD applies */
+    PARTS_A_THREAD = 2,             /* parts per thread, so that others can help a thread that loses its core */
+    STRIPS_A_PACK = 4,              /* strips packed together, so that memory is read in long runs */
     MOST_COLUMNS  = 64,             /* of an engine's tile */
 };
 
 typedef struct {
     const gemm_engine *e;
-    int64_t k, depth, n_depth, at_once;             /* padded; of a depth block; how many of them, and how many panels hold at once */
-    int64_t n_columns, block_columns;               /* parts along n, and the widest */
-    int64_t stretch, block_rows, n_rows;            /* rows of A at a time; of a part, and parts along them */
-    bool reads_a, packs_own;                        /* A where it lies; a part's own rows */
+    int64_t k, depth, n_depth, at_once;             /* k padded; depth of a depth block; number of them; number of them in the panels at once */
+    int64_t n_columns, block_columns;               /* parts along n, and the widest of them */
+    int64_t stretch, block_rows, n_rows;            /* rows of A packed at a time; rows of a part; parts along the rows */
+    bool reads_a, packs_own;                        /* A is read in place; each part packs its own rows */
     int64_t packed_bytes, panels_bytes, sums_bytes, tile_bytes, strips_bytes, thread_bytes;
 } cut;
 
 static int64_t ceiling(int64_t n, int64_t d) { return (n + d - 1) / d; }
 static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Depth blocks of about one size, padded. */
+/* Depth blocks of about equal size, padded. */
 static void cut_depth(const rp_gemm *g, cut *c)
 {
     c->k       = gemm_up(g->k, c->e->step);
@@ -55,7 +55,8 @@ static void cut_depth(const rp_gemm *g, cut *c)
     c->n_depth = most_of(ceiling(c->k, c->depth), 1);
 }
 
-/* Whether every thread packs panels of all columns, for rows of its own: of all k, or, where sums wait in C, of a depth block at a time. */
+/* Whether every thread packs panels of all columns for its own rows. The panels cover all of k, or one depth block at a time if sums are
+ * accumulated in C. */
 static bool packs_all_columns(const rp_gemm *g, const cut *c, int64_t all_panels)
 {
     if (g->m < g->on.threads * c->e->rows) return false;
@@ -63,7 +64,7 @@ static bool packs_all_columns(const rp_gemm *g, const cut *c, int64_t all_panels
     return !c->reads_a && g->c == RP_F32 && g->m >= g->on.threads * FEWEST_ROWS && all_panels / c->n_depth <= ALL_BYTES;
 }
 
-/* Columns: as many as their panels' room allows, in parts that share the panels evenly over the threads. */
+/* Columns: as many as the room for panels allows, in parts that divide the panels evenly among the threads. */
 static void cut_columns(const rp_gemm *g, cut *c)
 {
     int64_t panels = ceiling(g->n, c->e->columns), panel = most_of(c->k, c->depth) * c->e->columns * c->e->element;
@@ -80,7 +81,7 @@ static void cut_columns(const rp_gemm *g, cut *c)
     c->block_columns = ceiling(panels, c->n_columns) * c->e->columns;
 }
 
-/* Rows: all of the stretch, but no more than depth blocks can come back to in cache, and enough parts for the team. */
+/* Rows: all of the stretch, but at most as many as have sums in cache between depth blocks, and enough parts for the team. */
 static void cut_rows(const rp_gemm *g, cut *c)
 {
     int64_t strips = ceiling(c->stretch, c->e->rows), parts = 1;
@@ -91,7 +92,7 @@ static void cut_rows(const rp_gemm *g, cut *c)
     c->n_rows     = ceiling(c->stretch, c->block_rows);
 }
 
-/* Only what depth blocks of other panels come between needs a block of sums; else a strip's do. */
+/* A whole block of sums is needed only if other strips are processed between depth blocks; else the sums of one strip suffice. */
 static int64_t sums_rows(const rp_gemm *g, const cut *c)
 {
     if (g->c == RP_F32 || c->n_depth == 1) return 0;
@@ -119,7 +120,7 @@ static void cut_up(const rp_gemm *g, cut *c)
     c->thread_bytes = c->panels_bytes + c->sums_bytes + c->tile_bytes + c->strips_bytes;
 }
 
-/* A depth block is padded by less than a step, so that n of them together are deeper than k by less than n steps. */
+/* A depth block is padded by less than a step, so n of them together exceed k by less than n steps. */
 static int64_t padded_most(int64_t k, const gemm_engine *e)
 {
     int64_t deep = gemm_up(k, e->step);
@@ -127,7 +128,7 @@ static int64_t padded_most(int64_t k, const gemm_engine *e)
     return most_of(deep + ceiling(deep, e->depth) * e->step, e->step);
 }
 
-/* Panels of all columns at most, and never more than the rooms above, but for the padding of depth blocks. */
+/* At most panels of all columns, and never more than the limits above plus the padding of depth blocks. */
 static int64_t panels_most(const rp_gemm *g, const gemm_engine *e)
 {
     int64_t block = gemm_up(e->depth, e->step) * e->columns * e->element, room = most_of(ALL_BYTES + ALL_BYTES / 8, block);
@@ -135,7 +136,7 @@ static int64_t panels_most(const rp_gemm *g, const gemm_engine *e)
     return gemm_least(gemm_up(g->n, e->columns) * padded_most(g->k, e) * e->element, room);
 }
 
-/* None where one depth block holds all of k. Else a strip's, or those of a part: as many rows as SUMS_BYTES hold and what rounds them up. */
+/* 0 if one depth block holds all of k. Else the sums of a strip, or of a part: as many rows as SUMS_BYTES hold, rounded up. */
 static int64_t sums_most(const rp_gemm *g, const gemm_engine *e)
 {
     int64_t row = gemm_up(g->n, e->columns) * (int64_t)sizeof(float);
@@ -144,7 +145,7 @@ static int64_t sums_most(const rp_gemm *g, const gemm_engine *e)
     return gemm_least((gemm_up(g->m, e->rows) + e->rows) * row, SUMS_BYTES + 3 * e->rows * row);
 }
 
-/* A stretch is all rows, or what STRETCH_BYTES hold, rounded up to eight strips. */
+/* A stretch is all rows, or as many as STRETCH_BYTES hold, rounded up to eight strips. */
 static int64_t packed_most(const rp_gemm *g, const gemm_engine *e)
 {
     int64_t row = gemm_up(most_of(g->k, 1), e->step) * e->element;
@@ -160,17 +161,17 @@ typedef struct {
     const void *a, *b, *bias;
     void *c;
     uint8_t *packed, *threads;
-    int64_t from, to, n_rows, n_packs;      /* of the stretch: its rows, parts along them, parts of packing them */
+    int64_t from, to, n_rows, n_packs;      /* of the stretch: its rows, parts along the rows, parts of packing them */
 } product;
 
 typedef struct {
     uint8_t *panels, *sums, *tile, *strips;
-    int64_t row, end;               /* of the part */
+    int64_t row, end;               /* rows of the part */
     int64_t from, to;               /* columns */
-    int64_t k, depth;               /* that panels and packed strips have now */
+    int64_t k, depth;               /* range of k that panels and packed strips currently hold */
 } room;
 
-typedef struct { int64_t i, j, rows, columns; } place;      /* of a tile in C */
+typedef struct { int64_t i, j, rows, columns; } place;      /* position and size of a tile in C */
 
 static bool is_whole(const product *p, const place *at) { return at->rows == p->how.e->rows && at->columns == p->how.e->columns; }
 
@@ -189,7 +190,7 @@ static void copy_tile(const place *at, const float *from, int64_t from_row, floa
     for (int64_t r = 0; r < at->rows; r++) memcpy(to + r * to_row, from + r * from_row, (size_t)at->columns * sizeof *to);
 }
 
-/* Sums live in C; where a tile is not whole it goes through the thread's. */
+/* Accumulates in C. A tile that is not whole goes through the thread's tile buffer. */
 static void tile_in_c(const product *p, const place *at, int64_t depth, gemm_strip a, const void *b, bool adds, bool last, float *tile,
                       const prefetch lists[N_PREFETCH])
 {
@@ -223,7 +224,7 @@ static void put_tile(const product *p, const place *at, float *sum)
 
 /* ---- one part ---- */
 
-/* From the part's k on. */
+/* The strip at row i, from the part's current k on. */
 static gemm_strip strip_at(const product *p, int64_t i, const room *own)
 {
     const rp_gemm *g     = p->g;
@@ -245,7 +246,7 @@ static gemm_strip strip_at(const product *p, int64_t i, const room *own)
     return strip;
 }
 
-/* A share of what the next strip has of this depth; k is from the part's on. */
+/* Lists a share of the next strip's data for this depth block; k is relative to the part's current k. */
 static prefetch strip_prefetch(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
 {
     const gemm_engine *e = p->how.e;
@@ -258,7 +259,7 @@ static prefetch strip_prefetch(const product *p, int64_t i, int64_t k, int64_t d
     return prefetch_of(data + from * apart, apart, bytes, runs * (share + 1) / shares - from);
 }
 
-/* The tile of C right of this one. */
+/* Lists the tile of C to the right of this one. */
 static prefetch c_prefetch(const product *p, const place *at, int64_t columns)
 {
     int64_t element = rp_dtype_bytes(p->g->c), row = p->g->n * element;
@@ -267,7 +268,7 @@ static prefetch c_prefetch(const product *p, const place *at, int64_t columns)
     return prefetch_of((const uint8_t *)p->c + (at->i * p->g->n + at->j + p->how.e->columns) * element, row, columns * element, at->rows);
 }
 
-/* The strip's tiles with depth block d, whose panels are given. */
+/* Multiplies a strip by the panels of depth block d. */
 static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, const uint8_t *panels, const room *own, float *sums)
 {
     const gemm_engine *e = p->how.e;
@@ -292,7 +293,7 @@ static void one_strip(const product *p, int64_t i, int64_t d, gemm_strip a, cons
     }
 }
 
-/* Depth blocks from d on whose panels hold at once: packed, then every strip of the part past all of them. */
+/* Packs the panels of at_once depth blocks from d on, then multiplies every strip of the part by them. */
 static void some_depth(const product *p, int64_t d, room *own)
 {
     const cut *how       = &p->how;
@@ -329,7 +330,7 @@ static void one_part(void *arg, int64_t part, int thread)
     how->e->end();
 }
 
-/* ---- all of it ---- */
+/* ---- the whole product ---- */
 
 static void pack_strips(void *arg, int64_t part, int thread)
 {

@@ -1,10 +1,10 @@
-/* kernels/cpu/gemm_engine.h -- what a way of multiplying gives the driver of gemm_blocks.c: a tile of C from a strip of A and a panel of B.
+/* kernels/cpu/gemm_engine.h -- the interface between the driver gemm_blocks.c and an engine, which multiplies a strip of A by a panel of B.
  *
  *                     panel  [depth][columns], in the engine's own order
  *                       |
  *   strip  rows x k  -> tile  rows x columns of fp32 sums
  *
- * Each element of a tile is one chain over k, in order: how C is cut into tiles never shows in the bits.
+ * Each element of a tile is one chain of additions over k, in order, so the bits do not depend on how C is cut into tiles.
  */
 #ifndef RP_KERNELS_CPU_GEMM_ENGINE_H
 #define RP_KERNELS_CPU_GEMM_ENGINE_H
@@ -14,7 +14,7 @@
 
 enum { PREFETCH_STRIP, PREFETCH_C, N_PREFETCH };     /* a share of the next strip; the next tile of C */
 
-/* Element (r, k) is data[r * row + k * step], in elements of the engine. */
+/* Element (r, k) is data[r * row + k * step]; row and step count elements of the engine. */
 typedef struct {
     const void *data;
     int64_t row, step;
@@ -22,21 +22,21 @@ typedef struct {
 
 typedef struct {
     int rows, columns;              /* of a tile */
-    int step;                       /* packed depths are multiples of it, zeros after the end */
+    int step;                       /* packed depths are multiples of it, padded with zeros */
     int element;                    /* bytes of a packed element */
-    int64_t depth;                  /* the most of it at a time: what a strip or a panel has of it stays in the first cache */
-    /* May strips be read where A lies? Only those with all their rows are. */
+    int64_t depth;                  /* most depth at a time; that much of a strip or a panel stays in the first-level cache */
+    /* Whether strips may be read from A in place. This applies only to strips with all their rows. */
     bool (*reads_a)(const rp_gemm *g);
-    /* `rows` rows of op(A) from row i, `depth` of k from k, to `to`, strip after strip; what is missing becomes zero. */
+    /* Packs `rows` rows of op(A) from row i, `depth` of k from k, to `to`, strip after strip, padded with zeros. */
     void (*pack_a)(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to);
-    gemm_strip (*packed)(const rp_gemm *g, const void *data, int64_t depth);        /* how it lies then */
-    /* `columns` columns of op(B) from column j, `depth` of k from k, as panels one after the other; what is missing becomes zero. */
+    gemm_strip (*packed)(const rp_gemm *g, const void *data, int64_t depth);        /* the layout of a packed strip */
+    /* Packs `columns` columns of op(B) from column j, `depth` of k from k, as contiguous panels, padded with zeros. */
     void (*pack_b)(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to);
-    /* sum (+)= strip x panel; rows of the tile are sum_row apart. Meanwhile it may ask for what comes next. */
+    /* sum (+)= strip x panel; rows of the tile are sum_row apart. Issues prefetches from the lists meanwhile. */
     void (*multiply)(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH]);
-    /* Rows of a whole tile, columns wide, to bf16. */
+    /* Converts a whole tile, whose rows are `columns` apart, to bf16. */
     void (*to_bf16)(const float *sum, uint16_t *to, int64_t to_row);
-    void (*begin)(void), (*end)(void);      /* of a thread's turn */
+    void (*begin)(void), (*end)(void);      /* called before and after each part that a thread computes */
 } gemm_engine;
 
 static inline int64_t gemm_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -45,9 +45,9 @@ static inline int64_t gemm_least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* The engine for this product at this level. */
 const gemm_engine *RP_AT_LEVEL(gemm_engine_for)(const rp_gemm *g);
 
-/* All of it: cut into parts, packed, multiplied; in gemm_blocks.c. */
+/* Implemented in gemm_blocks.c: the scratch bytes of a product, and the product itself. */
 int64_t RP_AT_LEVEL(gemm_blocks_scratch)(const rp_gemm *g);
-/* Enough for every product of at most g->m rows and at most g->k deep that is like g in all else. */
+/* Scratch bytes that suffice for every product with at most g->m rows and depth g->k that otherwise equals g. */
 int64_t RP_AT_LEVEL(gemm_blocks_scratch_most)(const rp_gemm *g);
 void RP_AT_LEVEL(gemm_blocks)(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);
 

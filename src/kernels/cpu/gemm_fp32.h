@@ -1,4 +1,4 @@
-/* kernels/cpu/gemm_fp32.h -- products in fp32 on the tile of the level; bf16 operands are widened while they are packed. */
+/* kernels/cpu/gemm_fp32.h -- products in fp32 on the tile of the level; bf16 operands are converted while they are packed. */
 #ifndef RP_KERNELS_CPU_GEMM_FP32_H
 #define RP_KERNELS_CPU_GEMM_FP32_H
 
@@ -13,7 +13,7 @@ static gemm_strip fp32_packed(const rp_gemm *g, const void *data, int64_t depth)
     return g->transpose_a ? (gemm_strip){ data, 1, WIDE_ROWS } : (gemm_strip){ data, depth, 1 };
 }
 
-/* Rows that will be packed soon. */
+/* Prefetches rows that will be packed soon. */
 static void ask_rows(rp_dtype dtype, const void *from, int64_t at, int64_t row, int64_t rows, int64_t n)
 {
     int64_t element = rp_dtype_bytes(dtype);
@@ -24,7 +24,7 @@ static void ask_rows(rp_dtype dtype, const void *from, int64_t at, int64_t row, 
 
 static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to)
 {
-    enum { RUN = 16 };          /* of k: each row of it is read once, for all strips */
+    enum { RUN = 16 };          /* of k: each row of A in it is read once, for all strips */
     float *strip = to;
 
     if (!g->transpose_a) {
@@ -46,7 +46,7 @@ static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows
 
 static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
 {
-    enum { RUN = 16 };          /* of k: each row of it is read once, for all panels */
+    enum { RUN = 16 };          /* of k: each row of B in it is read once, for all panels */
     float *panel  = to;
     int64_t whole = columns / WIDE_COLUMNS * WIDE_COLUMNS;
 
@@ -65,7 +65,8 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
     }
 }
 
-/* More of a strip at once holds up the panel, which streams as well: 6 % of a product. The processor sees strips coming, C it does not. */
+/* More prefetches of the strip at once delay the panel, which is streamed too: this costs 6 % of a product. The hardware prefetcher detects
+ * strips, but not C. */
 enum { FEW_LINES = 32 };
 
 static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH])

@@ -1,8 +1,8 @@
-/* kernels/cpu/gemm_pairs.h -- bf16 packed for instructions that multiply pairs of k: tdpbf16ps (gemm_amx.h) and vdpbf16ps (gemm_vdp.h).
+/* kernels/cpu/gemm_pairs.h -- packs bf16 for instructions that multiply pairs of k: tdpbf16ps (gemm_amx.h) and vdpbf16ps (gemm_vdp.h).
  *
- *   strip   [rows][k]                                  rows as they lie, read where A lies if k is whole steps of 32
+ *   strip   [rows][k]                                  rows as stored, read from A in place if k is a multiple of 32
  *   panel   for each 32 of k, for each half of the 32 columns:
- *           [16 pairs of k][16 columns][2]             two neighbours in k side by side: 1 KiB, a tile of AMX
+ *           [16 pairs of k][16 columns][2]             two neighbours in k are adjacent: 1 KiB, a tile of AMX
  *
  * Needs AVX512-BF16. Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, "Intel AMX Instruction Set Reference" and
  * VDPBF16PS.
@@ -13,7 +13,7 @@
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pairs.h"
 
-enum { PAIRS_SIDE = 32, PAIRS_HALF = 512, AHEAD = 8 };      /* step of k and columns of a panel; elements of half a step; rows that are asked for ahead */
+enum { PAIRS_SIDE = 32, PAIRS_HALF = 512, AHEAD = 8 };      /* step of k and columns of a panel; elements of half a step; rows prefetched early */
 
 static bool pairs_reads_a(const rp_gemm *g) { return !g->transpose_a && g->k % PAIRS_SIDE == 0; }
 
@@ -23,7 +23,7 @@ static gemm_strip pairs_packed(const rp_gemm *g, const void *data, int64_t depth
     return (gemm_strip){ data, depth, 1 };
 }
 
-/* 32 of k, rows along m in memory: pairs of k side by side, then a transposition of 32-bit pairs. */
+/* Packs 32 of k of an A whose rows run along m: makes pairs of k adjacent, then transposes the 32-bit pairs. */
 static void pairs_turn_block(const uint16_t *from, int64_t from_row, int64_t depth, uint32_t columns, uint16_t *to, int64_t to_row, int64_t rows)
 {
     __m512i low[16], high[16];
@@ -41,7 +41,7 @@ static void pairs_turn_block(const uint16_t *from, int64_t from_row, int64_t dep
     for (int r = 0; r < PAIRS_SIDE && r < rows; r++) _mm512_storeu_si512(to + r * to_row, r < 16 ? low[r] : high[r - 16]);
 }
 
-/* For strips of `strip` rows: what is missing of the last is written, what comes after it is another's. */
+/* Packs strips of `strip` rows. The last strip is padded with zeros up to a multiple of `strip`; memory after it must not be written. */
 INLINE void pairs_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, int strip, void *to)
 {
     int64_t real = gemm_least(depth, g->k - k), written = gemm_up(rows, strip);
@@ -59,7 +59,7 @@ INLINE void pairs_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t row
     for (int64_t r = 0; r < rows; r++) memcpy(row + r * depth, (const uint16_t *)a + (i + r) * g->k + k, (size_t)real * sizeof *row);
 }
 
-/* Rows of B run along n: pairs of rows side by side, for all panels, so that memory is read in long runs. */
+/* Packs rows of B that run along n: pairs of rows, for all panels at once, so that memory is read in long runs. */
 static void pairs_pack_rows(const uint16_t *b, int64_t n, int64_t columns, int64_t real, int64_t depth, uint16_t *to)
 {
     for (int64_t k = 0; k < depth; k += 2) {
@@ -76,7 +76,7 @@ static void pairs_pack_rows(const uint16_t *b, int64_t n, int64_t columns, int64
     }
 }
 
-/* Rows of B run along k: 16 of them, 32 of k, become 16 pairs of k. The next 16 rows come meanwhile. */
+/* Packs rows of B that run along k: 16 rows of 32 k become 16 pairs of k. Prefetches the next 16 rows. */
 static void pairs_pack_turned(const uint16_t *b, int64_t row, int64_t rows, int64_t depth, uint16_t *to)
 {
     for (int half = 0; half < 2; half++)

@@ -5,7 +5,7 @@
  *   12 pairs of k   | 12 | 12 |    one step: 2 vectors loaded, 12 pairs broadcast as words of 32 bits, 24 vdpbf16ps
  *                   +----+----+
  *
- * The instruction multiplies a pair and adds it to the sum, rounding to nearest and taking denormals for zero.
+ * The instruction multiplies a pair and adds the products to the sum. It rounds to nearest and treats denormals as zero.
  */
 #ifndef RP_KERNELS_CPU_GEMM_VDP_H
 #define RP_KERNELS_CPU_GEMM_VDP_H

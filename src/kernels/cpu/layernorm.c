@@ -1,7 +1,7 @@
-/* kernels/cpu/layernorm.c -- LayerNorm over rows, mean first and then the spread around it. Sums run in lanes of the level's vectors; a row is
- * read again from the first cache.
+/* kernels/cpu/layernorm.c -- LayerNorm over rows: first the mean, then the variance around it. Sums run in lanes of the level's vectors. A row is
+ * read several times, from the first-level cache after the first time.
  *
- * dw and db: the rows are cut into a part of scratch each, two sums of its own each, and the sums are added in order.
+ * dw and db: the rows are divided into parts, each with two sums in scratch, and the sums are added in order.
  */
 #include "kernels/cpu/wide.h"
 
@@ -77,7 +77,7 @@ void RP_AT_LEVEL(layernorm_forward)(rp_dtype dtype, const void *x, const void *w
 
 /* ---- backward ---- */
 
-/* The means over a row that dx needs: of dy w, and of dy w normal. */
+/* Means over a row that dx needs: of dy w, and of dy w times the normalised x. */
 typedef struct { float plain, normal; } means;
 
 static means row_means(const norm *c, int64_t r)
@@ -98,7 +98,7 @@ static means row_means(const norm *c, int64_t r)
     return (means){ wide_sum(a) / (float)o.n, wide_sum(b) / (float)o.n };
 }
 
-/* dx of the row, and what it adds to dw and db. */
+/* Computes dx of the row and adds its share to dw and db. */
 static void backward_row(const norm *c, int64_t r, float *dw, float *db)
 {
     const norm o    = *c;
@@ -145,7 +145,7 @@ static void add_sums(const void *arg, int64_t from, int64_t to)
     if (c->db) row_store_add(c->db_dtype, c->db, from, to - from, db + from, c->db_adds);
 }
 
-/* Each part's sums of dw and db. */
+/* Room for dw and db of each part. */
 void RP_AT_LEVEL(layernorm_backward_scratch)(int64_t n, int64_t *bytes, const rp_on *on)
 {
     *bytes = 2 * PARTS_A_THREAD * rp__align_up(n * (int64_t)sizeof(float)) * on->threads;

@@ -1,21 +1,21 @@
-/* kernels/cpu/magnitude.c -- norms of a weight's rows with an adapter in it, and what has columns turned to others. fp32 inside.
+/* kernels/cpu/magnitude.c -- computes norms of the rows of a weight plus its adapter, and scales columns by magnitude / norm. fp32 inside.
  *
- *   w [out, in]     a thread owns rows, whose norms they are            wide: a, as it is
- *   w [in, out]     a thread owns columns and walks the rows in order   wide: b with its sides changed
+ *   w [out, in]     a thread owns rows and computes their norms             wide: a
+ *   w [in, out]     a thread owns columns and adds the rows in order        wide: b transposed
  *
- * Either way a row of what is stored gets, for each rank, a number of one half times a row of `wide`. */
+ * In both cases a stored row of w gets, for each rank, one number of one half of the adapter times a row of `wide`. */
 #include "kernels/cpu/blocks.h"
 
 typedef struct {
     rp_dtype dtype;
-    const void *w, *by;         /* by [rows, r]: or with in_out [r, rows] */
+    const void *w, *by;         /* `by` is [rows, r], or [r, rows] if in_out */
     const float *wide;          /* [r, columns], scaled */
     bool in_out;
     void *norm;
     int64_t rows, columns, rank;
 } norms;
 
-/* Columns [at, at + width) of row r, the adapter in them. */
+/* Columns [at, at + width) of row r of w, plus the adapter. */
 INLINE void row_block(rp_dtype dtype, const norms *c, int64_t r, int64_t at, int64_t width, float *v)
 {
     const void *w = c->w;
@@ -73,7 +73,7 @@ static void norm_range(const void *arg, int64_t from, int64_t to)
     else row_norms(RP_F32, c, from, to);
 }
 
-/* The half of the adapter that lies along w's rows. */
+/* Room for the half of the adapter that runs along w's rows. */
 void RP_AT_LEVEL(weight_norm_scratch)(bool in_out, int64_t out, int64_t in, int64_t rank, int64_t *bytes, const rp_on *on)
 {
     (void)on;
@@ -102,7 +102,7 @@ typedef struct {
     int64_t rows, k;
 } turned;
 
-/* of / n; 0 where n is. */
+/* to = of / n, with 1 if `of` is NULL; 0 if n is 0. */
 static void over_norm(const turned *c, const void *of, int64_t at, int64_t width, float *to)
 {
     for (int64_t j = 0; j < width; j++) {

@@ -1,15 +1,15 @@
-/* kernels/cpu/optim.c -- AdamW, SGD and the sum of squares, one pass each over memory.
+/* kernels/cpu/optim.c -- AdamW, SGD and the sum of squares, in one pass each over memory.
  *
- * The layout of the work and the random bits of stochastic rounding are those of kernels/optim.h. Arithmetic is fp32,
- * the sum of squares fp64.
+ * kernels/optim.h defines the layout of the work and the random bits of stochastic rounding. Arithmetic is fp32,
+ * the sum of squares is fp64.
  */
 #include "kernels/cpu/wide.h"
 
-enum { PARAM, STATE };      /* whose bits: PARAM, STATE + i */
+enum { PARAM, STATE };      /* index into rp__optim_bits: PARAM, STATE + i */
 
 typedef struct { uint32_t noise[2][RP_OPTIM_TILE]; } tile_noise;    /* the random bits that round a tile */
 
-typedef struct {            /* of a call, in fp32: once for many tiles */
+typedef struct {            /* arguments of a call in fp32, converted once for many tiles */
     float scale, decay, weight_decay, eps, lr, rate, unbias, momentum, w1, b2, w2;
 } factors;
 
@@ -33,7 +33,7 @@ INLINE void add_squares(wide v, wide_double *low, wide_double *high)
     *high += b * b;
 }
 
-/* Never inlined: AdamW and sum_squares must add in one order, and one copy of the loop is one order. */
+/* Never inlined: AdamW and sum_squares must add in the same order, which one copy of the loop guarantees. */
 static __attribute__((noinline)) double tile_squares(rp_dtype dtype, const void *x, int64_t at, int64_t n)
 {
     wide_double a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
@@ -66,7 +66,7 @@ static void fill_noise(const rp_optim_call *c, int plane, int64_t tile, uint32_t
     }
 }
 
-/* Elements [at + i, at + i + n) of a tile that begins at `at`; where they are rounded at random, first to what bf16 holds. */
+/* Stores elements [at + i, at + i + n) of a tile that begins at `at`. Stochastic rounding first rounds v to a bf16 value. */
 INLINE void store(const rp_optim_call *c, const tile_noise *t, int whose, rp_dtype dtype, void *to, int64_t at, int64_t i, int64_t n, wide v)
 {
     if (dtype == RP_BF16 && c->stochastic) {
@@ -77,7 +77,7 @@ INLINE void store(const rp_optim_call *c, const tile_noise *t, int whose, rp_dty
     wide_store(dtype, to, at + i, n, v);
 }
 
-/* The truth of the parameter goes to the master where there is one, then to the parameter in its own dtype. */
+/* Stores to the master if there is one, then to the parameter in its own dtype. */
 INLINE void store_param(const rp_optim_call *c, const tile_noise *t, int64_t at, int64_t i, int64_t n, wide v)
 {
     if (c->master) wide_store(RP_F32, c->master, at + i, n, v);
@@ -101,7 +101,7 @@ INLINE wide load(rp_dtype dtype, const void *from, int64_t at, int64_t n)
 
 typedef double tile_work(const rp_optim_call *c, const factors *f, const tile_noise *t, int64_t at, int64_t n);
 
-/* `skip`: elements of the tile that are before the slice. */
+/* `skip`: elements of the tile before the slice. */
 static void load_noise(const rp_optim_call *c, tile_noise *t, int64_t tile, int64_t skip)
 {
     if (!c->stochastic) return;
@@ -173,7 +173,7 @@ static void run_spans(const void *arg, int64_t from, int64_t to)
 {
     const spans_of *c         = arg;
     const rp_optim_call *call = c->call;
-    int64_t before            = call->first % RP_OPTIM_TILE;       /* the slice, in its first tile */
+    int64_t before            = call->first % RP_OPTIM_TILE;       /* elements before the slice in its first tile */
     factors f                 = factors_of(call);
     tile_noise t;
 

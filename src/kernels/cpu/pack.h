@@ -1,9 +1,9 @@
-/* kernels/cpu/pack.h -- parts of matrices, fp32 or bf16, copied to where tiles read them: fp32, zero where nothing stands.
+/* kernels/cpu/pack.h -- copies parts of fp32 or bf16 matrices to packed fp32 buffers, padded with zeros.
  *
  *   pack_rows        to[i][0..n)  = from[i][0..n)        rows stay rows
  *   pack_transposed  to[k][0..n)  = from[0..n)[k]        columns become rows, four by four in registers
  *
- * `to` has `width` >= n floats a row; columns n .. width become zero, so a padded tile adds nothing.
+ * `to` has `width` >= n floats per row. Columns n .. width become zero, so the padding adds nothing to a product.
  */
 #ifndef RP_KERNELS_CPU_PACK_H
 #define RP_KERNELS_CPU_PACK_H
@@ -27,7 +27,7 @@ static inline four load_four(rp_dtype dtype, const void *from, int64_t at)
     return (four)(__builtin_convertvector(h, four_words) << 16);
 }
 
-/* Inlined, so that a count which is a constant at the call makes the copy a few instructions. */
+/* Inlined, so that a constant count at the call reduces the copy to a few instructions. */
 static inline __attribute__((always_inline)) void pack_rows(rp_dtype dtype, const void *from, int64_t at, int64_t from_row, int64_t rows,
                                                             int64_t n, int64_t width, float *to)
 {

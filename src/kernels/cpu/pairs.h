@@ -1,4 +1,4 @@
-/* kernels/cpu/pairs.h -- rows of bf16 as pairs, which tdpbf16ps and vdpbf16ps multiply: two neighbours along the sum are a word of 32 bits.
+/* kernels/cpu/pairs.h -- arranges rows of bf16 as pairs for tdpbf16ps and vdpbf16ps: two neighbours along the sum form a word of 32 bits.
  *
  *   even   e0 e1 … e31         pairs_low    e0 o0  e1 o1  …  e15 o15          pairs of rows: the sum runs down the columns
  *   odd    o0 o1 … o31         pairs_high   e16 o16  …       e31 o31
@@ -33,7 +33,7 @@ static inline __m512i pairs_high(__m512i even, __m512i odd)
     return _mm512_permutex2var_epi16(even, _mm512_loadu_si512(pairs_order_high), odd);
 }
 
-/* 16 x 16 words of 32 bits: in pairs, fours, then quarters of registers. */
+/* Transposes 16 x 16 words of 32 bits: exchanges single words, then pairs of words, then quarters of registers. */
 INLINE void pairs_transpose(__m512i r[16])
 {
     __m512i t[16];

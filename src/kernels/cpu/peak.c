@@ -1,11 +1,11 @@
-/* kernels/cpu/peak.c -- what this CPU does at best, for `reprise bench` to hold kernels against: multiply-adds from registers alone, and
+/* kernels/cpu/peak.c -- measures the peak rates of this CPU, with which `reprise bench` compares kernels: multiply-adds in registers only, and
  * three streams through memory.
  *
- *   peak_fp32   CHAINS independent sums of vectors, each sum = sum * x + y: enough of them to fill the pipelines of two units
- *   peak_bf16   tiles (AMX), or dot products of pairs (AVX512-BF16); no flops: the level has neither
- *   triad       to = a + factor * b, as STREAM has it (McCalpin 1995); counted are the three arrays' bytes
+ *   peak_fp32   CHAINS independent sums of vectors, each sum = sum * x + y: enough to fill the pipelines of two units
+ *   peak_bf16   AMX tiles, or dot products of pairs (AVX512-BF16); 0 flops if the level has neither
+ *   triad       to = a + factor * b, as in STREAM (McCalpin 1995); counts the bytes of the three arrays
  *
- * Each of `threads` parts does `n` rounds.
+ * Each of `threads` parts runs `n` rounds.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/tile.h"
@@ -21,7 +21,7 @@
 
 enum { CHAINS = 12, CACHE_LINE_FLOATS = 16 };
 
-/* A chain is neither found to be like the others nor moved to memory. */
+/* Prevents the compiler from merging equal chains or moving a chain to memory. */
 #if defined(__x86_64__)
 #define KEEP(vector) __asm__ volatile("" : "+x"(vector))
 #elif defined(__aarch64__)

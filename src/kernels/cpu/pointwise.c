@@ -1,5 +1,5 @@
-/* kernels/cpu/pointwise.c -- elementwise kernels: a formula each, on vectors. No element depends on another, so the cut into ranges cannot
- * show in the bits. */
+/* kernels/cpu/pointwise.c -- elementwise kernels: one formula each, on vectors. Elements are independent, so the bits do not depend on how
+ * the range is divided. */
 #include "kernels/cpu/wide.h"
 
 enum { STEP = 64 };             /* ranges begin at multiples of it: whole vectors, whole cache lines */
@@ -21,10 +21,10 @@ INLINE void flat_vector(const flat *f, int64_t at, int64_t n, flat_formula *form
     wide_add(f->to_dtype, f->to, at, n, formula(a, b, f->factor), f->adds);
 }
 
-/* Inlined into a function for each formula, which becomes part of the loop. */
+/* Inlined into one function per formula; the formula becomes part of the loop. */
 INLINE void flat_range(const flat *given, int64_t from, int64_t to, flat_formula *formula)
 {
-    flat f = *given;            /* stores do not reach the copy, so that it stays in registers */
+    flat f = *given;            /* a local copy stays in registers, because stores cannot change it */
 
     for (; from + WIDE <= to; from += WIDE) {
         wide_prefetch(f.dtype, f.a, from);
@@ -56,7 +56,7 @@ INLINE wide scaled_erfc(wide t)
     return (p * t + 0.225637764f) * t;
 }
 
-/* The normal distribution function at x; *density its derivative. */
+/* The normal distribution function at x; *density is its derivative. */
 INLINE wide normal_cdf(wide x, wide *density)
 {
     wide size = (wide)((wide_bits)x & 0x7fffffffu), e = wide_exp(-0.5f * x * x);

@@ -1,8 +1,8 @@
-/* kernels/cpu/prefetch.h -- memory that will be needed soon, asked for a line at a time between the steps of a tile.
+/* kernels/cpu/prefetch.h -- prefetches memory line by line between the steps of a tile.
  *
- *   run      [ line ][ line ] …      n lines in all, `lines` of them side by side in a run, runs `apart` bytes from each other
+ *   run      [ line ][ line ] …      n lines in total; a run has `lines` adjacent lines, runs are `apart` bytes apart
  *
- * A core waits for some sixteen lines at once: a burst of more holds up what it computes.
+ * A core can wait for about sixteen lines at once. More prefetches in a row delay the computation.
  */
 #ifndef RP_CPU_PREFETCH_H
 #define RP_CPU_PREFETCH_H
@@ -16,7 +16,7 @@ typedef struct {
     int64_t apart, lines, line, n;
 } prefetch;
 
-/* `runs` runs of `bytes` from `at` on, `apart` bytes from each other. */
+/* Lists `runs` runs of `bytes` from `at` on, `apart` bytes from each other. */
 static inline prefetch prefetch_of(const void *at, int64_t apart, int64_t bytes, int64_t runs)
 {
     int64_t lines = (bytes + PREFETCH_LINE - 1) / PREFETCH_LINE;
@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) void prefetch_ask(prefetch *a, int6
     }
 }
 
-/* How many to ask for in each of so many steps. */
+/* Lines to prefetch in each of `steps` steps. */
 static inline int64_t prefetch_share(const prefetch *a, int64_t steps) { return steps > 0 ? (a->n + steps - 1) / steps : a->n; }
 
 #endif

@@ -1,5 +1,5 @@
-/* kernels/cpu/reduce.c -- sums and maxima of x [outer, n, inner] over n, in fp32. Where inner is 1 a row is summed in lanes, else
- * the n rows are added in order, so the order is fixed by the shape. */
+/* kernels/cpu/reduce.c -- sums and maxima of x [outer, n, inner] over n, in fp32. If inner is 1, a row is summed in lanes, else the n rows
+ * are added in order. So the shape fixes the order. */
 #include "kernels/cpu/blocks.h"
 
 typedef struct {

@@ -1,7 +1,7 @@
-/* kernels/cpu/rmsnorm.c -- RMSNorm over rows. Sums run in lanes of the level's vectors: the same order in every call. A row is read twice, the
- * second time from the first cache.
+/* kernels/cpu/rmsnorm.c -- RMSNorm over rows. Sums run in lanes of the level's vectors, in the same order in every call. A row is read twice, the
+ * second time from the first-level cache.
  *
- * dw: the rows are cut into a part of scratch each, a sum of its own each, and the sums are added in order.
+ * dw: the rows are divided into parts, each with a sum in scratch, and the sums are added in order.
  */
 #include "kernels/cpu/wide.h"
 
@@ -13,7 +13,7 @@ typedef struct {
     void *to;                   /* y or dx */
     float *rstd;
     int64_t rows, n;
-    float eps, plus;            /* plus is added to each of w */
+    float eps, plus;            /* plus is added to each element of w */
     bool dx_adds, dw_adds;
     void *dw;
     float *sums;                /* [parts, stride] */
@@ -73,7 +73,7 @@ static float row_dot(const norm *c, int64_t at)
     return wide_sum(sum);
 }
 
-/* dx of the row, and what it adds to dw. */
+/* Computes dx of the row and adds its share to dw. */
 static void backward_row(const norm *c, int64_t r, float *dw)
 {
     const norm o = *c;
@@ -114,7 +114,7 @@ static void add_sums(const void *arg, int64_t from, int64_t to)
     row_store_add(c->dw_dtype, c->dw, from, to - from, c->sums + from, c->dw_adds);
 }
 
-/* Each part's sums of dw. */
+/* Room for dw of each part. */
 void RP_AT_LEVEL(rmsnorm_backward_scratch)(int64_t n, int64_t *bytes, const rp_on *on)
 {
     *bytes = SUMS_A_THREAD * rp__align_up(n * (int64_t)sizeof(float)) * on->threads;

@@ -1,4 +1,4 @@
-/* kernels/cpu/rotary.c -- rotary position embedding: pairs half an extent apart, angles from a table by position. */
+/* kernels/cpu/rotary.c -- rotary position embedding: rotates pairs `half` elements apart by angles from a table indexed by position. */
 #include "kernels/cpu/wide.h"
 
 typedef struct {
@@ -12,7 +12,7 @@ typedef struct {
     int64_t heads, d, half;
 } turns;
 
-/* The head at `at`; the destination may be x itself. */
+/* Rotates the head at `at`; the destination may be x itself. */
 INLINE void turn(const turns *c, const float *cosine, const float *sine, int64_t at)
 {
     int64_t half = c->half;

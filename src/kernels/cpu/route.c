@@ -1,4 +1,4 @@
-/* kernels/cpu/route.c -- the experts of a row of logits, their weights and the gradient of those. A row is one thread's. */
+/* kernels/cpu/route.c -- chooses the experts of each row of logits, their weights and the gradient. Each row is computed by one thread. */
 #include "kernels/cpu/softmax.h"
 
 typedef struct {
@@ -13,7 +13,7 @@ typedef struct {
     bool renormalise, adds;
 } routes_of;
 
-/* A NaN is the least of all. */
+/* A NaN counts as the smallest value. */
 static inline float logit_at(rp_dtype dtype, const void *x, int64_t i)
 {
     float v = f32_at(dtype, x, i);
@@ -21,7 +21,7 @@ static inline float logit_at(rp_dtype dtype, const void *x, int64_t i)
     return v == v ? v : -INFINITY;
 }
 
-/* The largest behind (before, before_at), lower numbers first among equals; there is one. */
+/* Index of the largest value after (before, before_at) in descending order; equal values are ordered by index. One must remain (k <= n). */
 INLINE int32_t next_largest(rp_dtype dtype, const routes_of *c, int64_t row, float before, int32_t before_at)
 {
     int32_t best = -1;
@@ -83,7 +83,8 @@ static float weight_of(const routes_of *c, int64_t row, int64_t i, float max, fl
     return fast_exp(f32_at(c->dtype, c->x, row * c->n + i) - max) / all;
 }
 
-/* dx = p * (dw of a chosen one, else 0, - sum of dw * p), with p over all; renormalised, p of those not chosen is 0. */
+/* dx = p * (d - dot), where dot is the sum of dw * p, and d is dw for a chosen expert, else 0. p is over all experts; with renormalise p of the
+ * others is 0. */
 static void backward_row(const routes_of *c, int64_t row)
 {
     const int32_t *choice = c->choices + row * c->k;

@@ -1,4 +1,4 @@
-/* kernels/cpu/softmax.c -- softmax over rows. A row is one thread's. */
+/* kernels/cpu/softmax.c -- softmax over rows. Each row is computed by one thread. */
 #include "kernels/cpu/softmax.h"
 
 typedef struct {

@@ -1,5 +1,5 @@
-/* kernels/cpu/softmax.h -- the maximum of a row and the sum of exp(x - maximum), in one pass over memory (Milakov and Gimelshein,
- * "Online normalizer calculation for softmax", 2018): the sum so far is rescaled whenever a block raises the maximum. */
+/* kernels/cpu/softmax.h -- computes the maximum of a row and the sum of exp(x - maximum) in one pass over memory (Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018): if a block raises the maximum, the sum so far is rescaled. */
 #ifndef RP_KERNELS_SOFTMAX_H
 #define RP_KERNELS_SOFTMAX_H
 
@@ -9,7 +9,7 @@
 
 enum { SOFTMAX_BLOCK = 1024 };
 
-/* The largest of n elements and `start`; NaNs lose. */
+/* The largest of n elements and `start`; NaNs are ignored. */
 static inline float block_max(rp_dtype dtype, const void *x, int64_t at, int64_t n, float start)
 {
     wide top = wide_of(start), other = top;
@@ -38,7 +38,7 @@ static inline float block_exp_sum(rp_dtype dtype, const void *x, int64_t at, int
     return wide_sum(sum);
 }
 
-/* n more of a row into its maximum and sum so far; an empty row has -FLT_MAX and 0. */
+/* Adds n more elements of a row to its running maximum and sum. Start with -FLT_MAX and 0. */
 static inline void exp_fold(rp_dtype dtype, const void *x, int64_t row, int64_t n, float *max, float *total)
 {
     for (int64_t at = 0; at < n; at += SOFTMAX_BLOCK) {

@@ -1,5 +1,5 @@
-/* kernels/cpu/softmax_sums.c -- the sum of softmax over rows, in blocks of them, and its gradient. A block, or a row of the gradient, is one
- * thread's: the blocks are cut by shape, so no sum depends on how many threads there are. */
+/* kernels/cpu/softmax_sums.c -- sums softmax over rows, in blocks of rows, and computes the gradient. Each block, or each row of the gradient, is
+ * computed by one thread. The shape fixes the blocks, so no sum depends on the number of threads. */
 #include "kernels/cpu/softmax.h"
 
 typedef struct {

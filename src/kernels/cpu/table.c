@@ -1,4 +1,4 @@
-/* kernels/cpu/table.c -- one level's table. Compiled once per level, as all of this folder. Every line of kernels.def has its
+/* kernels/cpu/table.c -- the kernel table of one level. Compiled once per level, like all files of this folder. Every line of kernels.def has its
  * function here; an op without a line runs its reference. */
 #include "kernels/cpu/cpu.h"
 

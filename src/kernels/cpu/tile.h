@@ -1,14 +1,14 @@
-/* kernels/cpu/tile.h -- the register tile under every product of this folder.
+/* kernels/cpu/tile.h -- the register tile that the fp32 products of this folder use.
  *
  *            b [depth][vectors]
  *   a [rows][depth]    ->   c             each element of c is one chain over depth, in order
  *
- * Two shapes of it: TILE_ROWS x TILE_COLUMNS, whose columns divide a head's, and WIDE_ROWS x WIDE_COLUMNS, which reads less for what it
- * multiplies, so that its operands may come from the second cache.
+ * It has two shapes: TILE_ROWS x TILE_COLUMNS, whose columns divide a head's dim, and WIDE_ROWS x WIDE_COLUMNS, which reads less data per
+ * multiplication, so that its operands may come from the second-level cache.
  *
- * Rows and steps of `a` are free, so it may be a packed panel (row 1, step its rows), a matrix or its transpose. Strides
- * that are constants where the tile is inlined cost no registers. The chain does not depend on where in a matrix the tile
- * lies: how a product is cut into tiles never shows in the bits.
+ * Row and step strides of `a` are free, so `a` may be a packed panel (row 1, step its rows), a matrix or its transpose. Strides
+ * that are constants where the tile is inlined use no registers. The chain does not depend on the tile's position in the matrix,
+ * so the bits do not depend on how a product is cut into tiles.
  */
 #ifndef RP_KERNELS_CPU_TILE_H
 #define RP_KERNELS_CPU_TILE_H
@@ -24,11 +24,11 @@ enum { LANES = 4, TILE_ROWS = 4, WIDE_ROWS = 4, WIDE_VECTORS = 2 };
 #endif
 enum { TILE_COLUMNS = 2 * LANES, WIDE_COLUMNS = WIDE_VECTORS * LANES, TILE_MOST_ROWS = 12, TILE_MOST_VECTORS = 3 };
 
-/* Four bytes of alignment and any alias: rows of a matrix start anywhere. */
+/* lanes_at has an alignment of four bytes and may alias: rows of a matrix start anywhere. */
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef float lanes_at __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* c (+)= a x b for rows x vectors, constants where it is inlined: their product, and what a step reads, must fit the registers. */
+/* c (+)= a x b. rows and vectors are constants after inlining; rows x vectors sums and the operands of a step must fit the registers. */
 static inline __attribute__((always_inline)) void tile_of(int rows, int vectors, int64_t depth, const float *a, int64_t a_row, int64_t a_step,
                                                           const float *b, int64_t b_step, float *c, int64_t c_row, bool adds)
 {

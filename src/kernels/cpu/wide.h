@@ -1,10 +1,10 @@
-/* kernels/cpu/wide.h -- a vector of the level's width, loaded from any dtype and stored to any.
+/* kernels/cpu/wide.h -- a vector of the level's width, loaded from any dtype and stored to any dtype.
  *
  *   bf16 or fp32  --wide_load-->  WIDE floats  --wide_store / wide_add-->  bf16 (rounded once) or fp32
  *
- * Formulas are written on vectors with the operators of C; what those do not have stands here. The dtype is asked for each vector: a branch
- * that always goes the same way costs less than a copy of each loop for each dtype. The end of a row that fills no vector goes through one
- * that is zero behind it: each element's bits are the same wherever it stands.
+ * Formulas use the vector operators of C; other functions are here. The dtype is tested for each vector, because a predictable branch costs
+ * less than a copy of each loop per dtype. The end of a row is loaded into a vector padded with zeros, so the bits of an element do not depend on
+ * its position.
  */
 #ifndef RP_KERNELS_CPU_WIDE_H
 #define RP_KERNELS_CPU_WIDE_H
@@ -23,13 +23,13 @@ enum { WIDE = 8 };
 enum { WIDE = 4 };
 #endif
 
-enum { AHEAD = 1024 };          /* bytes, by measurement */
+enum { AHEAD = 1024 };          /* bytes, chosen by measurement */
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef int32_t wide_int __attribute__((vector_size(4 * WIDE)));
 typedef uint32_t wide_bits __attribute__((vector_size(4 * WIDE)));
 typedef uint16_t wide_half __attribute__((vector_size(2 * WIDE)));
-/* Buffers start anywhere. */
+/* Types for unaligned buffers. */
 typedef float wide_at __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef uint32_t wide_bits_at __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef uint16_t wide_half_at __attribute__((vector_size(2 * WIDE), aligned(2), may_alias));
@@ -38,7 +38,7 @@ INLINE wide wide_of(float f) { return f - (wide){ 0 }; }
 
 INLINE wide wide_select(wide_int where, wide yes, wide no) { return (wide)((where & (wide_int)yes) | (~where & (wide_int)no)); }
 
-/* The second one where either is NaN, as of the instructions. */
+/* Returns the second operand if either is NaN, like the instructions. */
 INLINE wide wide_min(wide a, wide b)
 {
 #if defined(__AVX512F__)
@@ -74,7 +74,7 @@ INLINE wide wide_from_half(const void *from)
 #endif
 }
 
-/* As rp__bf16_from_f32. */
+/* Rounds as rp__bf16_from_f32. */
 INLINE void wide_to_half(void *to, wide v)
 {
     wide_bits u = (wide_bits)v, rounded = u + 0x7fffu + ((u >> 16) & 1u);
@@ -94,17 +94,17 @@ INLINE void wide_to_half(void *to, wide v)
 
 INLINE const void *element(rp_dtype dtype, const void *from, int64_t i) { return (const uint8_t *)from + i * width_of(dtype); }
 
-/* Asks for what a loop over i will read, or write, AHEAD bytes later: the chains of a formula are long, so that loads come too late by
- * themselves and what fetches ahead in the machine gives up. A quarter of the time where memory is the limit. */
+/* Prefetches the data that a loop over i reads or writes AHEAD bytes later. The dependency chains of a formula are long, so its loads are issued
+ * too late, and the hardware prefetcher gives up. Saves a quarter of the time if memory is the limit. */
 INLINE void wide_prefetch(rp_dtype dtype, const void *at, int64_t i)
 {
     __builtin_prefetch((const uint8_t *)element(dtype, at, i) + AHEAD, 0, 3);
 }
 
-/* How many of a row's n elements the vector at i has. */
+/* Number of elements of a row of n that the vector at i holds. */
 INLINE int64_t wide_width(int64_t i, int64_t n) { return n - i < WIDE ? n - i : WIDE; }
 
-/* Elements i … i + n - 1, n <= WIDE; 0 in the lanes behind. */
+/* Loads elements i … i + n - 1, n <= WIDE; the other lanes are 0. */
 INLINE wide wide_load(rp_dtype dtype, const void *from, int64_t i, int64_t n)
 {
     wide part = { 0 };
@@ -131,7 +131,7 @@ INLINE void wide_add(rp_dtype dtype, void *to, int64_t i, int64_t n, wide v, boo
     wide_store(dtype, to, i, n, adds ? wide_load(dtype, to, i, n) + v : v);
 }
 
-/* The first n lanes, 0 behind them. */
+/* Keeps the first n lanes and sets the others to 0. */
 INLINE wide wide_inside(wide v, int64_t n)
 {
     wide none = { 0 };
@@ -140,7 +140,7 @@ INLINE wide wide_inside(wide v, int64_t n)
     return v;
 }
 
-/* The lanes in halves: the same order in every call. */
+/* Adds the lanes by halves, in the same order in every call. */
 INLINE float wide_sum(wide v)
 {
     float lane[WIDE];
@@ -166,8 +166,8 @@ INLINE wide wide_sqrt(wide v)
 }
 
 #if defined(__AVX512F__)
-/* exp(x), within 2 ulp, 0 below the normal numbers, exp(88) above 88, NaN for NaN: x = (16 n + j) ln2/16 + r, 2^(j/16) from a table of one
- * vector, exp(r) by three terms. A short chain: the vectors of a loop wait for each other less than with a longer polynomial. */
+/* exp(x), within 2 ulp; 0 below the normal numbers, exp(88) above 88, NaN for NaN. x = (16 n + j) ln2/16 + r: 2^(j/16) comes from a table of one
+ * vector, exp(r) from three terms. The chain is short, so the vectors of a loop overlap better than with a longer polynomial. */
 INLINE wide wide_exp(wide x)
 {
     const wide power = { 1.0f, 1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
@@ -180,7 +180,7 @@ INLINE wide wide_exp(wide x)
     return (wide)_mm512_scalef_ps((__m512)p, (__m512)(n * 0.0625f));
 }
 #else
-/* fast_exp of cpu.h. */
+/* Same as fast_exp of cpu.h. */
 INLINE wide wide_exp(wide x)
 {
     wide in = wide_max(wide_of(-106.0f), wide_min(wide_of(88.0f), x));
@@ -197,7 +197,7 @@ INLINE wide wide_exp(wide x)
 }
 #endif
 
-/* 1 / x for a normal x: an estimate and a step of Newton's, where there is one; within 1 ulp or so. */
+/* 1 / x for a normal x, within about 1 ulp: an estimate and one Newton step, or a division if the level has no estimate. */
 INLINE wide wide_reciprocal(wide x)
 {
 #if defined(__AVX512F__)
@@ -209,8 +209,8 @@ INLINE wide wide_reciprocal(wide x)
 #endif
 }
 
-/* tanh(x), within 2 ulp or so: an odd polynomial (Cephes) near 0, where the quotient would cancel. Its slope, 1 - tanh^2, is made of
- * q = 1/(1 + exp(2|x|)), which keeps its digits far out. */
+/* tanh(x), within about 2 ulp. Near 0 it uses an odd polynomial (Cephes), because the quotient would cancel. Its slope, 1 - tanh^2, is computed
+ * from q = 1/(1 + exp(2|x|)), which stays accurate for large |x|. */
 INLINE wide wide_tanh(wide x, wide *slope)
 {
     wide size = (wide)((wide_bits)x & 0x7fffffffu), square = x * x, p = -5.70498872745e-3f * square + 2.06390887954e-2f;

@@ -1,12 +1,12 @@
-/* models/families/bert.c -- BERT, and MiniLM which is one: an encoder with learned positions and token types, norms behind the sums.
+/* models/families/bert.c -- BERT and MiniLM: an encoder with learned positions and token types, and norms after the sums.
  *
  *   embed   norm(word + type + position), dropout
- *   block   norm(x + attn(x)), then norm(x + down(gelu(up x))); attention sees both ways
- *   head    output(norm(gelu(dense x))) + bias; the output reads the word embeddings
+ *   block   norm(x + attn(x)), then norm(x + down(gelu(up x))); attention is bidirectional
+ *   head    output(norm(gelu(dense x))) + bias; the output shares the word embeddings
  *
- * Files of a bare encoder (BertModel, sentence-transformers) have no head: it is fresh then. What other heads read, the pooler among
- * it, is no part of the masked-language loss and is left out of exports. Defaults are those of transformers' BertConfig, but sizes must
- * be there. */
+ * Files of a bare encoder (BertModel, sentence-transformers) have no head; it is then initialised. Other heads and the pooler are not part of
+ * the masked-language loss and are left out of exports. Defaults are those of transformers' BertConfig, but sizes are
+ * required. */
 #include "models/fields.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static const rp_config_field fields[] = {
     { "is_decoder", .kind = RP_FIELD_ONLY, .only = "false" },
 };
 
-/* Of heads for other tasks; of how the model was first made. */
+/* For heads of other tasks, and for the creation of the model. */
 static const char *const inert[] = { "classifier_dropout", "pooler_*", "directionality", "model_max_length", NULL };
 
 static void bert_finish(rp_config_reader *reader, rp_model_config *c)
@@ -62,10 +62,10 @@ static const rp_name_pair names[] = {
     { "output",                  "cls.predictions.decoder" },
 };
 
-/* As TensorFlow's first files called them, and many still do. */
+/* Names from the first TensorFlow files, which many files still have. */
 static const rp_name_pair tails[] = { { "weight", "gamma" }, { "bias", "beta" } };
 
-/* A buffer; heads for other tasks; the bias under its second name. */
+/* Buffers, heads for other tasks, and the second name of the bias. */
 static const char *const inert_tensors[] = {
     "*embeddings.position_ids", "*embeddings.token_type_ids", "*pooler.dense.*", "cls.seq_relationship.*", "cls.predictions.decoder.bias", NULL,
 };

@@ -1,5 +1,5 @@
-/* models/families/gemma2.c -- Gemma 2: norms around attention and MLP, weights of norms stored less 1, embeddings scaled by sqrt(hidden), soft
- * caps of scores and logits, a window in every other block from the first on.
+/* models/families/gemma2.c -- Gemma 2: norms before and after attention and MLP, norm weights stored minus 1, embeddings scaled by sqrt(hidden),
+ * soft caps of scores and logits, a window in every other block, starting with the first.
  */
 #include "models/fields.h"
 
@@ -18,7 +18,7 @@ static const rp_config_field fields[] = {
     RP_FIELD_CAP("final_logit_softcapping", logit_softcap, 30),
 };
 
-/* Which cache transformers would generate with. */
+/* The kind of cache that transformers uses for generation. */
 static const char *const inert[] = { "cache_implementation", NULL };
 
 static void gemma2_finish(rp_config_reader *reader, rp_model_config *c)

@@ -1,5 +1,5 @@
-/* models/families/gemma3_text.c -- Gemma 3, text alone: Gemma 2 without a cap of scores, with norms of q and k over each head, a window in all but
- * every sixth block, and two ropes: that of the blocks with a window never stretches.
+/* models/families/gemma3_text.c -- Gemma 3, text only: Gemma 2 without a cap of scores, with norms of q and k over each head and a window in all
+ * but every sixth block. It has two ropes; rope_scaling does not apply to blocks with a window.
  */
 #include "models/fields.h"
 
@@ -20,7 +20,7 @@ static const rp_config_field fields[] = {
     RP_FIELD_CAP("final_logit_softcapping", logit_softcap, 0),
 };
 
-/* Which cache transformers would generate with. */
+/* The kind of cache that transformers uses for generation. */
 static const char *const inert[] = { "cache_implementation", NULL };
 
 static void gemma3_text_finish(rp_config_reader *reader, rp_model_config *c)

@@ -2,7 +2,7 @@
  *
  *   block   x + attn(norm(x)), then x + down(gelu(up(norm(x)))); dropout after embeddings, in attention and before each sum
  *
- * Defaults are those of transformers' GPT2Config, but sizes must be there. */
+ * Defaults are those of transformers' GPT2Config, but sizes are required. */
 #include "models/family.h"
 
 #include <math.h>
@@ -33,8 +33,8 @@ static const rp_config_field fields[] = {
     { "eos_token_id", .kind = RP_FIELD_ID, RP_AT(eos), .otherwise = 50256 },
 };
 
-/* n_ctx was the size of mask buffers; reorder_and_upcast_attn is about the order of roundings in half precision; summaries are
- * of another head. */
+/* n_ctx was the size of mask buffers; reorder_and_upcast_attn affects the order of roundings in half precision; summaries belong to
+ * another head. */
 static const char *const inert[] = { "n_ctx", "reorder_and_upcast_attn", "summary_*", NULL };
 
 static bool scales_scores(rp_config_reader *reader)
@@ -78,7 +78,7 @@ static const rp_name_pair names[] = {
     { "output",               "lm_head" },
 };
 
-/* The causal mask, kept as a buffer by old versions. */
+/* The causal mask, which old versions stored as a buffer. */
 static const char *const inert_tensors[] = { "*h.*.attn.bias", "*h.*.attn.masked_bias", NULL };
 
 /* ---- GGUF ---- */

@@ -1,4 +1,4 @@
-/* models/families/llama.c -- Llama 2 and 3.x, TinyLlama, SmolLM2 and whatever else calls itself "llama".
+/* models/families/llama.c -- Llama 2 and 3.x, TinyLlama, SmolLM2 and other models with model_type "llama".
  *
  *   block   x + attn(rms(x)), then x + down(silu(gate(rms(x))) * up(rms(x))); rotary positions, grouped heads
  */
@@ -15,7 +15,7 @@ static const rp_config_field fields[] = {
     { "original_max_position_embeddings", .kind = RP_FIELD_ONLY, .only = "null" },
 };
 
-/* The last three are in files of Llama 1 and SmolLM2. */
+/* These are in files of Llama 1 and SmolLM2. */
 static const char *const inert[] = { "max_sequence_length", "is_llama_config", "transformers.js_config", NULL };
 
 static void llama_finish(rp_config_reader *reader, rp_model_config *c)

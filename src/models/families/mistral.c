@@ -1,4 +1,4 @@
-/* models/families/mistral.c -- Mistral 7B and what calls itself "mistral": Llama without biases, with a window in every block.
+/* models/families/mistral.c -- Mistral 7B and other models with model_type "mistral": Llama without biases, with a window in every block.
  */
 #include "models/fields.h"
 

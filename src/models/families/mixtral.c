@@ -1,4 +1,4 @@
-/* models/families/mixtral.c -- Mixtral: Mistral with a mixture of experts in every block, whose chosen weigh 1 together.
+/* models/families/mixtral.c -- Mixtral: Mistral with a mixture of experts in every block; the weights of the chosen experts sum to 1.
  */
 #include "models/fields.h"
 
@@ -32,7 +32,7 @@ static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_NO
 static const rp_name_pair gguf_apart[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_NORMS_BEFORE, RP_GGUF_EXPERTS_APART };
 static const char *const rotated[]     = { "layers.*.attn.q.*", "layers.*.attn.k.*", NULL };
 
-/* In GGUF a Mixtral is a llama with experts. */
+/* In GGUF, Mixtral has the architecture "llama" with experts. */
 static const rp_name_pair gguf_keys[] = { { "expert_count", "num_local_experts" } };
 
 const rp_family rp__family_mixtral = {

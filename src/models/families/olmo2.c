@@ -1,4 +1,4 @@
-/* models/families/olmo2.c -- OLMo 2: norms behind attention and MLP only, and over all of q and all of k before they are turned.
+/* models/families/olmo2.c -- OLMo 2: norms only after attention and MLP, and norms over all of q and all of k before the rotation.
  */
 #include "models/fields.h"
 

@@ -1,5 +1,5 @@
-/* models/families/phi3.c -- Phi-3 and Phi-4 mini: Llama with q, k, v in one projection and gate and up in another, dropout on the way back to
- * the residual, a window in every block where there is one, heads that may be turned in part, and other frequencies for long texts.
+/* models/families/phi3.c -- Phi-3 and Phi-4 mini: Llama with q, k, v fused in one projection and gate, up in another, and dropout before each
+ * sum. Optional are a window in every block, partial rotation of heads, and other frequencies for long texts.
  */
 #include "models/fields.h"
 
@@ -14,7 +14,7 @@ static const rp_config_field fields[] = {
     { "lm_head_bias", .kind = RP_FIELD_ONLY, .only = "false" },
 };
 
-/* transformers drops out no embeddings. */
+/* transformers applies no dropout to embeddings. */
 static const char *const inert[] = { "embd_pdrop", "interpolate_factor", NULL };
 
 static void phi3_finish(rp_config_reader *reader, rp_model_config *c)

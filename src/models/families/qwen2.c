@@ -1,5 +1,5 @@
-/* models/families/qwen2.c -- Qwen 2 and 2.5: Llama with biases on q, k and v, and a window for the blocks from max_window_layers on where
- * use_sliding_window says so.
+/* models/families/qwen2.c -- Qwen 2 and 2.5: Llama with biases on q, k and v. If use_sliding_window is set, blocks from max_window_layers on have
+ * a window.
  */
 #include "models/fields.h"
 

@@ -1,4 +1,4 @@
-/* models/families/qwen3.c -- Qwen 3, dense: Llama with a norm over each head of q and k before they are turned.
+/* models/families/qwen3.c -- Qwen 3, dense: Llama with a norm over each head of q and k before the rotation.
  */
 #include "models/fields.h"
 

@@ -1,7 +1,7 @@
-/* models/families/qwen3_moe.c -- Qwen 3 with experts: the dense family's attention, and in most blocks a mixture of experts in place of the MLP.
+/* models/families/qwen3_moe.c -- Qwen 3 with experts: attention as in the dense family; most blocks have a mixture of experts instead of an MLP.
  *
- * Which blocks have experts: each decoder_sparse_step-th of them, but those that mlp_only_layers lists. The window, where there is one, is of
- * all blocks.
+ * Every decoder_sparse_step-th block has experts, except those in mlp_only_layers. The optional window applies to all
+ * blocks.
  */
 #include "models/fields.h"
 
@@ -17,7 +17,7 @@ static const rp_config_field fields[] = {
     { "use_sliding_window", .kind = RP_FIELD_LATER },
 };
 
-/* A number that files have and transformers does not read. */
+/* Present in files, but transformers does not read it. */
 static const char *const inert[] = { "max_window_layers", NULL };
 
 static void check_mlp_only(rp_config_reader *reader, const rp_model_config *c)
