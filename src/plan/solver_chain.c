@@ -1,0 +1,150 @@
+/* plan/solver_chain.c -- the solver of solve/: the step is a chain of segments, and each is kept in one of several ways.
+ *
+ *   budget ─▶ plan by the chain's bytes ─ rehearsed ─▶ its arena fits ──▶ done
+ *                ▲                                        │ it does not
+ *                └──────────── a smaller one ◀────────────┘
+ *
+ * A question has up to RP_PLAN_VIEWS views: the same step, cut into segments in another way, or with less to offload.
+ */
+#include "plan/solver.h"
+
+/* Plans tried for one budget; plans tried after the first that fits. */
+enum { MOST_TRIES = 64, MOST_MORE = 16 };
+
+/* ---- the next smaller plan ---- */
+
+/* The bytes to ask for if the arena of a plan of `bytes` was too large: first the plan just below, after many tries one far below, at last the least. */
+static int64_t next_below(int64_t bytes, int64_t least, int tries)
+{
+    int64_t far = bytes - 1 - (bytes - least) / 8;
+
+    if (tries < MOST_TRIES) return bytes - 1;
+    return rp__align_up(far) > least ? far : least;
+}
+
+/* Offloaded values are prefetched. If segments differ, that overlaps with another segment than the chain counted, and more is live than it says. The
+ * next plan must be smaller by that much. */
+static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tries)
+{
+    int64_t bytes = p->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
+
+    if (p->facts.offload_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
+    return bytes - excess > least ? bytes - excess : least;
+}
+
+/* The bytes to ask for after a plan that was tried; below the least: nothing. Values that rules recompute may take longer than the chain counts: then a
+ * plan of fewer bytes may be faster. */
+static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
+{
+    const rp_plan_facts *reckoned = &p->facts;
+    bool over = p->placement.height > budget, slower = p->recompute_seconds > reckoned->recompute_seconds + RP_STEP_SAME * rp__step_seconds(p);
+
+    if (reckoned->bytes <= least || (!over && !slower)) return least - 1;
+    return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
+}
+
+/* ---- one view ---- */
+
+typedef struct {
+    const rp_question *question;
+    const rp_plan_problem *problem;
+    rp_solver_ask *ask;
+    int64_t least;                      /* bytes of the view's smallest plan, by the chain */
+    bool cut;                           /* plans of this view were left out */
+    rp_plan **best;
+} walk;
+
+/* The fastest plan within `most` bytes by the chain, rehearsed. NULL: none exists, or the chain expects it to be no faster than the best. */
+static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
+{
+    const rp_plan *best = *w->best;
+    rp_plan *plan;
+
+    *out = NULL;
+    RP_TRY(rp__plan_solve(w->question->ctx, w->problem, most, &plan));
+    if (!plan) return RP_OK;
+    if (!best || plan->facts.recompute_seconds < best->recompute_seconds - RP_STEP_SAME * rp__step_seconds(best))
+        return rp__step_try(w->question, plan, w->ask->budget, out);
+    rp__plan_free(plan);
+    return RP_OK;
+}
+
+/* The chain counts values that a must-rule keeps for as long as they could live. So the least plan may take less than its count, and it is always tried. */
+static rp_status walk_down(walk *w)
+{
+    int64_t budget = w->ask->budget, most = budget > w->least ? budget : w->least, *buffers = w->ask->buffers;
+
+    for (int i = 0, more = 0; most >= w->least && more <= MOST_MORE; i++) {
+        rp_plan *one;
+        if (buffers && *buffers <= 0) w->cut = true;
+        if (w->cut && buffers) break;
+        RP_TRY(next_plan(w, most, &one));
+        if (!one) break;
+        if (buffers) *buffers -= one->n_places;
+        most   = next_after(one, budget, w->least, i);
+        w->cut = w->cut || i >= MOST_TRIES;
+        more += *w->best != NULL;
+        if (one->placement.height <= budget) rp__step_keep(w->best, one, rp__step_is_faster);
+        else rp__plan_free(one);
+    }
+    return RP_OK;
+}
+
+/* ---- the solver ---- */
+
+/* Views with more to offload come later. So a value is offloaded only if that beats every plan in which it stays. */
+static rp_status chain_within(rp_question *q, rp_solver_ask *ask, rp_plan **best)
+{
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n            = rp__plan_views(&q->problem, view);
+    rp_status status = RP_OK;
+
+    for (int i = 0; i < n && status == RP_OK; i++) {
+        walk w = { .question = q, .problem = &view[i], .ask = ask, .best = best };
+        status = rp__plan_least(q->ctx, w.problem, &w.least);
+        if (status == RP_OK) status = walk_down(&w);
+        ask->cut = ask->cut || w.cut;
+    }
+    return status;
+}
+
+static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64_t budget, rp_plan **best)
+{
+    rp_plan *one;
+    rp_plan *plan;
+
+    RP_TRY(rp__plan_solve(q->ctx, problem, budget, &plan));
+    RP_BUG_IF(!plan);
+    RP_TRY(rp__step_try(q, plan, *best ? (*best)->placement.height - 1 : RP_PLACE_ANY, &one));
+    rp__step_keep(best, one, rp__step_is_smaller);
+    return RP_OK;
+}
+
+static rp_status chain_least(rp_question *q, rp_plan **best)
+{
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n = rp__plan_views(&q->problem, view);
+
+    for (int i = 0; i < n; i++) {
+        int64_t bytes;
+        RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
+        RP_TRY(try_least(q, &view[i], bytes, best));
+    }
+    return RP_OK;
+}
+
+rp_status rp__solver_chain_small(rp_question *q, rp_plan **out)
+{
+    rp_plan_problem view[RP_PLAN_VIEWS];
+    int n         = rp__plan_views(&q->problem, view), best = 0;
+    int64_t least = INT64_MAX, bytes;
+
+    for (int i = 0; i < n; i++) {
+        RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
+        if (bytes < least) best = i;
+        if (bytes < least) least = bytes;
+    }
+    return try_least(q, &view[best], least, out);
+}
+
+const rp_plan_solver rp_solver_chain = { .name = "chain", .least = chain_least, .within = chain_within };
