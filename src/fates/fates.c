@@ -27,10 +27,7 @@ void rp__fates_truncate(rp_fates *w, int n_call, int n_value, int n_region)
 void rp__fates_close(rp_fates *w)
 {
     rp__fates_truncate(w, 0, 0, 0);
-    rp__release(w->value);
-    rp__release(w->call);
-    rp__release(w->region);
-    rp__release(w->list);
+    rp__release(w->value), rp__release(w->call), rp__release(w->region), rp__release(w->list);
     *w = (rp_fates){ 0 };
 }
 

@@ -151,9 +151,8 @@ int rp__fates_first_unlisted(const rp_fates *w, int open);
 /* Will a replay make the value when `call` needs it? If not, it is kept from the forward. */
 bool rp__fates_replayed_for(const rp_fates *w, const rp_fate_value *v, const rp_fate_call *call);
 
-/* Find, for each region from `first` on, the calls its replay runs, the values it leaves and the values it reads from outside. Inner
- * regions have larger numbers than outer ones. rp__fates_unlist undoes it. After a failure no region from `first` on has lists. Errors:
- * RP_ERR_MEMORY, those of `put`. */
+/* Find, for each region from `first` on, the calls its replay runs, the values it leaves and the values it reads from outside. Inner regions have larger
+ * numbers than outer ones. rp__fates_unlist undoes it. After a failure no region from `first` on has lists. Errors: RP_ERR_MEMORY, those of `put`. */
 rp_status rp__fates_list(rp_fates *w, int first);
 void rp__fates_unlist(rp_fates *w, int first);
 /* The same for a region of one call. Errors: those of `put`. */

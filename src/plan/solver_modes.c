@@ -36,7 +36,7 @@ static rp_status try_mode(rp_question *q, int mode, int64_t most, rp_step_better
     RP_TRY(rp__solver_known_mode(q, mode, &known));
     if (!may_be_better(known, most, better, *best)) return RP_OK;
     RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, &plan));
-    if (*best) plan->facts.left = (*best)->facts.left;       /* what the search that found no better plan left out */
+    if (*best) plan->facts.left = (*best)->facts.left;       /* of the search that found no better plan */
     RP_TRY(rp__step_try(q, plan, most, &one));
     if (one->placement.height <= most) rp__step_keep(best, one, better);
     else rp__plan_free(one);

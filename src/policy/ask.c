@@ -9,8 +9,7 @@ void rp__policy_reset(rp_policy *policy)
     }
 }
 
-/* Every slot that the conditions hold for is counted, even if another rule decides it. So the meaning of a rule does not depend on its
- * position. */
+/* Every slot that the conditions hold for is counted, even if another rule decides it. So the meaning of a rule does not depend on its position. */
 static bool counts(rp_rule *rule, const rp_slot_info *slot)
 {
     if (!rp__condition_holds_for_slot(rule->when, slot)) return false;

@@ -17,8 +17,7 @@
 rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy);
 void rp__policy_pop(rp_ctx *ctx);
 
-/* Use the policy that rp_set_policy set in context `of` in this context too, so that a rehearsal decides like the run. Errors:
- * RP_ERR_MEMORY. */
+/* Use the policy that rp_set_policy set in context `of` in this context too, so that a rehearsal decides like the run. Errors: RP_ERR_MEMORY. */
 rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of);
 
 /* Count the policies of the context; while there are any, the calls of a pass are counted. Errors: RP_ERR_MEMORY. */

@@ -45,10 +45,8 @@ typedef struct {
     void *self;
 } rp_planner;
 
-/* The decider is copied. NULL: no decider. */
+/* Set the decider, or the planner; each is copied. NULL: none. A planner needs an open tape without recorded calls. */
 void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
-
-/* The planner is copied. NULL: no planner. The tape must be open, and nothing may be recorded. */
 void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner);
 bool rp__tape_is_planned(const rp_ctx *ctx);
 
