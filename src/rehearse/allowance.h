@@ -3,7 +3,7 @@
  *   memory_limit = budget + program + model + tokenizer + threads + ranks + pages          pages: a 512th of the limit
  *
  * Every term is a fixed upper bound that depends only on the recipe and the model's config. So the same recipe gives the same budget on
- * every machine, and its plan files stay valid. docs/memory.md has the measurements.
+ * every machine, and its plan files stay valid. docs/budgets.md has the measurements.
  */
 #ifndef RP_REHEARSE_ALLOWANCE_H
 #define RP_REHEARSE_ALLOWANCE_H
