@@ -13,7 +13,7 @@ enum { MOST_TRIES = 64, MOST_MORE = 16 };
 
 /* ---- the next smaller plan ---- */
 
-/* The bytes to ask for if the arena of a plan of `bytes` was too large: first the plan just below, after many tries one far below, at last the least. */
+/* Returns the bytes to ask for after a plan of `bytes` whose arena is too large. This is the plan just below. After many tries it is one far below. */
 static int64_t next_below(int64_t bytes, int64_t least, int tries)
 {
     int64_t far = bytes - 1 - (bytes - least) / 8;
