@@ -56,7 +56,7 @@ static const unit units[] = {
 };
 
 /* The reference: one thread, in double, one element at a time. */
-static const rp_cost_row reference = { 0.5e-6, 1e9, 1.5e9 };
+static const rp_cost_row reference = { 0.5e-6, 1e9, 1.5e9, 0 };
 
 static void set_all(rp_cost_table *t, rp_dtype dtype, rp_cost_row row)
 {
@@ -65,8 +65,8 @@ static void set_all(rp_cost_table *t, rp_dtype dtype, rp_cost_row row)
 
 static void set_op(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double forward, double backward, double bandwidth)
 {
-    *rp__cost_row(t, rp__cost_place(op), dtype, RP_FORWARD)  = (rp_cost_row){ 2e-6, forward, bandwidth };
-    *rp__cost_row(t, rp__cost_place(op), dtype, RP_BACKWARD) = (rp_cost_row){ 2e-6, backward, bandwidth };
+    *rp__cost_row(t, rp__cost_place(op), dtype, RP_FORWARD)  = (rp_cost_row){ 2e-6, forward, bandwidth, 0 };
+    *rp__cost_row(t, rp__cost_place(op), dtype, RP_BACKWARD) = (rp_cost_row){ 2e-6, backward, bandwidth, 0 };
 }
 
 static void set_share(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double peak, const double share[RP_COST_PASSES], double bandwidth)
@@ -84,7 +84,7 @@ static void set_kernels(rp_cost_table *t, const unit *u, const rp_cost_machine *
     set_share(t, &rp_op_grouped_matmul, dtype, peak, share->product, bandwidth);
     set_share(t, &rp_op_linear_cross_entropy, dtype, peak, share->loss, bandwidth);
     set_share(t, &rp_op_attention, dtype, peak, share->attention, bandwidth);
-    set_all(t, dtype, (rp_cost_row){ 1e-6, thread * u->rest * u->fp32, bandwidth });
+    set_all(t, dtype, (rp_cost_row){ 1e-6, thread * u->rest * u->fp32, bandwidth, 0 });
     t->move[dtype] = u->update[dtype == RP_BF16] * shared;
 }
 

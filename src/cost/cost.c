@@ -2,6 +2,7 @@
 #include "cost/internal.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -135,8 +136,8 @@ double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_p
     if (work.flops == 0 && rp__cost_bytes(work) == 0) return rp__cost_comm_seconds(table, call, pass);
     const rp_cost_row *row = cost_row_of(table, call, pass);
     double bandwidth = row->bandwidth * (rp__cost_is_near(table, rp__cost_bytes(work)) ? table->near : 1);
-    return row->overhead + fmax((double)work.flops / row->rate, (double)rp__cost_bytes(work) / bandwidth) +
-           rp__cost_comm_seconds(table, call, pass);
+    double flops     = (double)work.flops + row->longer * (double)work.write_bytes;
+    return row->overhead + fmax(flops / row->rate, (double)rp__cost_bytes(work) / bandwidth) + rp__cost_comm_seconds(table, call, pass);
 }
 
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes) { return (double)bytes / table->move[dtype]; }
@@ -181,7 +182,7 @@ static uint64_t hash_rows(const rp_cost_table *t, uint64_t hash)
                 if (row->rate <= 0) continue;
                 hash = hash_text(rp__cost_op_name(op), hash);
                 hash = hash_text(rp_dtype_name(rp__cost_dtypes[d]), hash_text(rp__cost_pass_names[pass], hash));
-                hash = rp__hash(row, sizeof *row, hash);
+                hash = rp__hash(row, row->longer > 0 ? sizeof *row : offsetof(rp_cost_row, longer), hash);
             }
     return hash;
 }

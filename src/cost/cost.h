@@ -2,7 +2,7 @@
  *
  * There is one table for each CPU and number of threads:
  *
- *   seconds of a pass of a call = overhead + max(flops / rate, bytes / bandwidth)          (roofline, by op, dtype and pass)
+ *   seconds of a pass of a call = overhead + max(flops / rate, bytes / bandwidth)          (roofline, by op, dtype and pass; device.c adds a term)
  *                               + messages x latency + bytes / link                        (if it talks to other ranks: comm.c)
  *
  * Flops and bytes are those of the op's `cost`. The bandwidth is that of memory. If the bytes of a call fit the caches, neighbouring calls

@@ -4,14 +4,20 @@
  *   h100, memory=40GB                                          … with another word on something
  *   name=mine, flops=200T, flops_fp32=30e12, bandwidth=1e12, memory=64GB, offload=25e9, link=100GB/s, node=8, node_link=25GB/s, latency=2us
  *
- * How much of a peak is reached:
+ * The seconds of a call are
  *
- *   products     0.65 in bf16. Training steps of dense models that report 40-55 % of peak over all spend a fifth of their time
- *                elsewhere; large single products reach 70-80 %. 0.85 in fp32, which has less to wait for
- *   head         0.8 of that: narrow chunks, and the softmax between its products
- *   attention    0.5 forward, 0.4 backward of what is its dtype's peak (FlashAttention-2, arXiv 2307.08691, has 50-73 % on an A100 and less in
- *                backward). In bf16 a device of devices.def has its own shares
- *   the rest     0.8 of the memory's peak, as streams reach it; a launch of a kernel takes 5 us
+ *   kernels x 2.5 us + max((flops + longer) / rate, bytes / bandwidth)
+ *
+ * A small kernel takes 2.5 us in a graph. `longer` is the work at the edges of tiles: a product costs as much as one with longer sums, attention as
+ * much as with more keys for each query. The shares of peaks and both lengths were measured on one H100 and one H200 (docs/gpu.md). Other devices
+ * are assumed to reach the same shares of their own peaks.
+ *
+ *   products     0.72 in bf16, sums longer by 130. Single products reach 0.88, but after a second of them the card lowers its clock to stay within
+ *                its power. 0.8 in fp32, sums longer by 40. 0.55 of the memory's peak, for those that it bounds
+ *   head         a product whose softmax reads each logit once more, from memory
+ *   attention    the shares of devices.def in bf16, else 0.6 forward and 0.5 backward (FlashAttention-2, arXiv 2307.08691, on an A100), of
+ *                long sequences; 280 keys more
+ *   the rest     0.85 of the memory's peak
  *   links        0.8 of their peaks, as large collectives reach them; a message takes 2 us besides, about what MPI and NCCL need to post and match
  *                one. A link that is not given is the link to the host
  */
@@ -31,8 +37,15 @@ typedef struct {
 } device;
 
 #define LATENCY 2e-6                    /* seconds */
-#define ATTENTION_FORWARD 0.5
-#define ATTENTION_BACKWARD 0.4
+#define ATTENTION_FORWARD 0.6
+#define ATTENTION_BACKWARD 0.5
+#define KERNEL 2.5e-6                   /* seconds */
+#define MEMORY_SHARE 0.85               /* shares of its peak */
+#define THIN_SHARE 0.55
+#define MORE_KEYS 280.0
+
+typedef struct { double share, longer; } products;
+static const products tensor_cores = { 0.72, 130 }, plain = { 0.8, 40 };
 
 static const device shipped[] = {
 #define RP_COST_DEVICE(name, memory, flops, flops_fp32, bandwidth, offload, link, node, node_link, forward, backward) \
@@ -199,25 +212,30 @@ static rp_status read_device(rp_ctx *ctx, const char *spec, device *d)
 
 /* ---- the rows ---- */
 
-static void set_rows(rp_cost_table *t, const rp_op *op, rp_dtype dtype, double forward, double backward, double bandwidth)
+static void set_row(rp_cost_table *t, const rp_op *op, rp_dtype dtype, rp_pass pass, rp_cost_row row)
 {
-    for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++)
-        *rp__cost_row(t, rp__cost_place(op), dtype, pass) = (rp_cost_row){ 5e-6, pass == RP_FORWARD ? forward : backward, 0.8 * bandwidth };
+    *rp__cost_row(t, rp__cost_place(op), dtype, pass) = row;
 }
 
-static void set_dtype(rp_cost_table *t, const device *d, rp_dtype dtype)
+static double attention_share(const device *d, rp_dtype dtype, rp_pass pass)
 {
-    double peak     = dtype == RP_BF16 ? d->flops : dtype == RP_F32 ? d->flops_fp32 : d->flops_fp32 / 2;
-    double products = dtype == RP_BF16 ? 0.65 * peak : 0.85 * peak, rest = 0.5 * d->flops_fp32;
+    return dtype == RP_BF16 ? d->attention[pass] : pass == RP_FORWARD ? ATTENTION_FORWARD : ATTENTION_BACKWARD;
+}
 
-    set_rows(t, &rp_op_matmul, dtype, products, products, d->bandwidth);
-    set_rows(t, &rp_op_grouped_matmul, dtype, products, products, d->bandwidth);
-    set_rows(t, &rp_op_linear_cross_entropy, dtype, 0.8 * products, 0.8 * products, d->bandwidth);
-    bool own = dtype == RP_BF16;
-    set_rows(t, &rp_op_attention, dtype, (own ? d->attention[RP_FORWARD] : ATTENTION_FORWARD) * peak,
-             (own ? d->attention[RP_BACKWARD] : ATTENTION_BACKWARD) * peak, d->bandwidth);
-    set_rows(t, NULL, dtype, rest, rest, d->bandwidth);
-    t->move[dtype] = 0.8 * d->bandwidth;
+static void set_pass(rp_cost_table *t, const device *d, rp_dtype dtype, rp_pass pass)
+{
+    const products *p = dtype == RP_BF16 ? &tensor_cores : &plain;
+    int back          = pass == RP_BACKWARD;
+    double peak = dtype == RP_BF16 ? d->flops : dtype == RP_F32 ? d->flops_fp32 : d->flops_fp32 / 2, element = (double)rp_dtype_bytes(dtype);
+    double memory = MEMORY_SHARE * d->bandwidth, thin = THIN_SHARE * d->bandwidth, rate = p->share * peak, longer = 2 * p->longer / element;
+    double seen = (back ? 10.0 / 3 : 4) * MORE_KEYS / element;      /* five products for three gradients, two for one result */
+
+    set_row(t, &rp_op_matmul, dtype, pass, (rp_cost_row){ (1 + back) * KERNEL, rate, thin, longer });
+    set_row(t, &rp_op_grouped_matmul, dtype, pass, (rp_cost_row){ (1 + back) * KERNEL, rate, thin, longer });
+    set_row(t, &rp_op_linear_cross_entropy, dtype, pass, (rp_cost_row){ (2 + 2 * back) * KERNEL, rate, thin, longer + rate / memory });
+    set_row(t, &rp_op_attention, dtype, pass, (rp_cost_row){ (1 + 2 * back) * KERNEL, attention_share(d, dtype, pass) * peak, memory, seen });
+    set_row(t, NULL, dtype, pass, (rp_cost_row){ KERNEL, 0.5 * d->flops_fp32, memory, 0 });
+    t->move[dtype] = memory;
 }
 
 rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **out)
@@ -228,7 +246,8 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
     RP_TRY(read_device(ctx, spec, &d));
     RP_TRY(rp__cost_table_new(ctx, RP_COST_OF_DEVICE, &t));
     snprintf(t->name, sizeof t->name, "%s", d.name);
-    for (int i = 0; i < RP_COUNT(rp__cost_dtypes); i++) set_dtype(t, &d, rp__cost_dtypes[i]);
+    for (int i = 0; i < RP_COUNT(rp__cost_dtypes); i++)
+        for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) set_pass(t, &d, rp__cost_dtypes[i], pass);
     t->memory  = d.memory;
     t->offload = 0.8 * d.offload;
     t->link    = 0.8 * (d.link > 0 ? d.link : d.offload);

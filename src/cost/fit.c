@@ -44,7 +44,7 @@ static rp_cost_row reached(const rp_cost_sample *sample, int n, int op, rp_dtype
         bytes += log((double)rp__cost_bytes(sample[i].work) / t);
         sizes++;
     }
-    return sizes ? (rp_cost_row){ r.overhead, exp(flops / sizes), exp(bytes / sizes) } : r;
+    return sizes ? (rp_cost_row){ r.overhead, exp(flops / sizes), exp(bytes / sizes), 0 } : r;
 }
 
 /* ---- rows ---- */
@@ -75,7 +75,7 @@ static rp_cost_row others(const rp_cost_table *t, rp_dtype dtype, rp_pass pass)
         bandwidth[n++] = r->bandwidth;
         if (r->rate > 0) rate[n_rate++] = r->rate;
     }
-    return (rp_cost_row){ rp__cost_middle(overhead, n), rp__cost_middle(rate, n_rate), rp__cost_middle(bandwidth, n) };
+    return (rp_cost_row){ rp__cost_middle(overhead, n), rp__cost_middle(rate, n_rate), rp__cost_middle(bandwidth, n), 0 };
 }
 
 static void bound(rp_cost_row *r, double peak, double flow)

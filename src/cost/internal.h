@@ -33,7 +33,8 @@ typedef struct {
 
 typedef enum { RP_COST_GUESSED, RP_COST_OF_DEVICE, RP_COST_QUICK, RP_COST_FULL } rp_cost_origin;
 
-typedef struct { double overhead, rate, bandwidth; } rp_cost_row;      /* seconds · FLOP/s · bytes/s */
+/* seconds · FLOP/s · bytes/s · FLOP that each byte of a result costs besides: of devices alone, else 0 */
+typedef struct { double overhead, rate, bandwidth, longer; } rp_cost_row;
 
 struct rp_cost_table {
     rp_cost_origin origin;

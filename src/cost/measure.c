@@ -232,7 +232,7 @@ static void round_all(rp_cost_table *t)
     int rows = (rp__op_count() + 1) * RP_DTYPES * RP_COST_PASSES;
 
     for (int i = 0; i < rows; i++)
-        t->row[i] = (rp_cost_row){ rp__cost_rounded(t->row[i].overhead), rp__cost_rounded(t->row[i].rate), rp__cost_rounded(t->row[i].bandwidth) };
+        t->row[i] = (rp_cost_row){ rp__cost_rounded(t->row[i].overhead), rp__cost_rounded(t->row[i].rate), rp__cost_rounded(t->row[i].bandwidth), 0 };
     for (int i = 0; i < RP_DTYPES; i++) t->move[i] = rp__cost_rounded(t->move[i]);
     t->offload = rp__cost_rounded(t->offload);
     t->cache   = rp__cost_rounded(t->cache);

@@ -32,7 +32,7 @@ static void open_subject(subject *s, rp_dtype dtype)
     for (int d = 0; d < RP_DTYPES; d++)
         for (int op = 0; op <= rp__op_count(); op++)
             for (int pass = 0; pass < RP_COST_PASSES; pass++)
-                *rp__cost_row(s->costs, op, (rp_dtype)d, (rp_pass)pass) = (rp_cost_row){ 1e-6, 1e30, d == RP_BF16 ? 2e9 : 1e9 };
+                *rp__cost_row(s->costs, op, (rp_dtype)d, (rp_pass)pass) = (rp_cost_row){ 1e-6, 1e30, d == RP_BF16 ? 2e9 : 1e9, 0 };
     s->costs->near = 8;
     assert_ok(s->ctx, rp_apply(s->ctx, "matmul", &(rp_attr_matmul){ true }, (rp_tensor *[]){ s->x, s->w[0] }, 2, &t[0]));
     assert_ok(s->ctx, rp_apply(s->ctx, "gelu", &(rp_attr_gelu){ false }, &t[0], 1, &t[1]));
