@@ -1,3 +1,4 @@
+# exit: 2
 # As validate tells it; nothing is printed and exit is 2.
 cat >wrong.yaml <<YAML
 model: {config: $SOURCE/recipes/tiny_llama/config.json}

@@ -1,1 +1,2 @@
+# exit: 1
 reprise ls >/dev/full

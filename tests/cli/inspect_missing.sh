@@ -1,3 +1,4 @@
+# exit: 2
 reprise inspect nothing.gguf
 echo $?
 echo 'not a model' >x.gguf

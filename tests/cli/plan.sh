@@ -1,3 +1,4 @@
+# exit: 2
 # What plan says a step takes, a run measures, at budgets from the least up; what does not fit is 3; a plan file is replayed, and refused when stale.
 # Bytes depend on the machine: they are compared, not shown.
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text

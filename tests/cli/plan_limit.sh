@@ -1,3 +1,4 @@
+# exit: 2
 # memory_limit bounds the process: the budget is what the printed allowance leaves, a plan file of it is replayed, and what does not fit names the limit.
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 batch_size=2 max_steps=2 threads=1

@@ -1,1 +1,2 @@
+# exit: 2
 echo text | reprise tokenize no_such_model

@@ -1,1 +1,2 @@
+# exit: 2
 reprise valdate x.yaml

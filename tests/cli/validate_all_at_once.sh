@@ -1,3 +1,4 @@
+# exit: 2
 # What is wrong in the recipe, and names that its model does not have, are told together.
 cat >recipe.yaml <<YAML
 model: {config: $SOURCE/recipes/tiny_llama/config.json}

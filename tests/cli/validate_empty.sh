@@ -1,2 +1,3 @@
+# exit: 2
 : > empty.yaml
 reprise validate empty.yaml

@@ -1,3 +1,4 @@
+# exit: 2
 cat >bad.yaml <<'YAML'
 model: {path: a.gguf, config: b.json}
 optimiser: {lr: 1}

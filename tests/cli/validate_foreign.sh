@@ -1,3 +1,4 @@
+# exit: 2
 cat >theirs.yaml <<'YAML'
 model: {path: m.gguf}
 ac_variant: selective_layer_activation_checkpointing

@@ -1,3 +1,4 @@
+# exit: 2
 # Conditions whose names are all there and that hold for nothing that is computed.
 printf '%s\n' "model: {config: $SOURCE/recipes/tiny_llama/config.json}" 'activation_checkpointing:' '  conditions:' \
     '  - path: layers' '  - all: [{path: "*.mlp"}, {module_type: Norm}]' '  - every_k_layers: 5' '  - path: "layers*"' >recipe.yaml

@@ -1,3 +1,4 @@
+# exit: 2
 # The text model of a multimodal one, wherever a model is taken; what is left of it is a model of its text's family.
 mkdir m && cp "$SOURCE"/tests/golden/models/gemma3_published/*.safetensors "$SOURCE"/tests/golden/models/gemma3_published/config.json "$SOURCE"/recipes/tiny_llama/tokenizer.json m
 rm m/golden.safetensors
