@@ -7,7 +7,8 @@ A variant holds an adapter as peft saves it, random in both halves (adapter_conf
 
     golden.safetensors  input_ids [3, 2, T]; logits [2, T, V] of batch 0; grad.<name> of it, end.<name> after twelve AdamW steps, by the names in
                         adapter_model.safetensors
-    golden.json         loss of batch 0; losses and norms of the steps; error: of logits and gradients in fp32, against fp64
+                        large ones as sketches (golden_sketch.py); its metadata has, as JSON, the loss of batch 0, losses and norms of the
+                        steps, and error: of logits and gradients in fp32, against fp64
 
 Dropout is off throughout. One thread, seeded: on one machine two runs write the same bytes.
 """
@@ -20,9 +21,10 @@ import zlib
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import golden_sketch                                                               # noqa: E402
 import goldens_models as models                                                    # noqa: E402
 
 # name: (model, what the adapter is)
@@ -111,8 +113,8 @@ def write(directory, base, adapter):
     losses, norms, end = train(model, ids)
     tensors = {"input_ids": ids.to(torch.int32), "logits": logits}
     tensors |= {f"grad.{n}": g for n, g in grads.items()} | {f"end.{n}": p.contiguous() for n, p in end.items()}
-    save_file(tensors, os.path.join(directory, "golden.safetensors"))
-    models.write_json(os.path.join(directory, "golden.json"), {"loss": loss, "losses": losses, "norms": norms, "error": error})
+    numbers = {"loss": loss, "losses": losses, "norms": norms, "error": error}
+    golden_sketch.save(os.path.join(directory, "golden.safetensors"), tensors, numbers=numbers)
     print(f"{os.path.basename(directory)}: loss {loss:.6f}, then {losses[-1]:.6f}; fp32 against fp64 {error:.2e}")
 
 

@@ -8,7 +8,8 @@ A variant holds a Hugging Face model (config.json, model.safetensors) and
     golden.safetensors  input_ids [3, 2, T]; logits [2, T, V] and grad.<parameter> of batch 0; the packed and ignore cases
                         encoders: also labels [3, 2, T], not shifted, -100 where there is no target
                         wrappers: names are those that the text model would have alone; the other parts are there to be left out
-    golden.json         losses, norms, and the errors of PyTorch's own fp32 and bf16 (tests/golden/README.md has the keys)
+                        large tensors as sketches (golden_sketch.py); its metadata has, as JSON, losses, norms, and the errors of PyTorch's own
+                        fp32 and bf16 (tests/golden/README.md has the keys)
 
 The model is always loaded back from the files written here, so config.json as committed is what the numbers belong to.
 Dropout is off throughout. One thread, seeded: on one machine two runs write the same bytes.
@@ -26,11 +27,15 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForMaskedLM
 
+import golden_sketch
+
 BATCHES, ROWS, TOKENS, EOS = 3, 2, 24, 2
 ADAMW = {"lr": 5e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 STEPS = 12
 IGNORED_TOKEN = 7
 MASK = 4
+# One variant of each family keeps its logits whole. All other large tensors are sketches (golden_sketch.py).
+WHOLE_LOGITS = {"llama2", "gpt2", "qwen2", "qwen3", "mistral", "gemma2", "gemma3_text", "phi3", "olmo2", "qwen3_moe", "mixtral", "bert"}
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 32,
@@ -484,8 +489,7 @@ def golden(directory, name, config, options):
                     "losses": losses, "grad_norms": norms,
                     "final": {n: {"l1": p.abs().sum().item(), "l2": p.norm().item(), "moved_l2": (p - first[n]).norm().item(),
                                   "float32_rel_l2": rel_l2(p, exact_last[n])} for n, p in last.items()}}
-    save_file({n: t.contiguous() for n, t in tensors.items()}, os.path.join(directory, "golden.safetensors"))
-    write_json(os.path.join(directory, "golden.json"), out)
+    golden_sketch.save(os.path.join(directory, "golden.safetensors"), tensors, {"logits"} if name in WHOLE_LOGITS else (), out)
     return out
 
 
