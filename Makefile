@@ -3,8 +3,12 @@
 BUILD ?= build
 .PHONY: all build setup check check-long demo bench site deb install clean
 all: build
+# If CMake fails because packages are missing, only tools/setup prints: it names them all.
 build:
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build $(BUILD) -j $$(nproc)
+	@errors=$$(cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release 2>&1 >/dev/null) || failed=1; \
+	[ -z "$$failed" ] || tools/setup --check || exit 2; \
+	[ -z "$$errors" ] || echo "$$errors" >&2; \
+	[ -z "$$failed" ] && cmake --build $(BUILD) -j $$(nproc)
 setup:
 	@tools/setup
 check: setup
