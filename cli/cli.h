@@ -140,6 +140,9 @@ rp_status cli_model_ask(cli_model *m, const char *path, const char *says, char *
 int cli_model_load(cli_model *m);
 void cli_model_close(cli_model *m);
 
+/* After a run, print on stderr the path of its report and the commands that apply to its model: at most four lines. */
+void cli_print_next(const rp_recipe *recipe, rp_trainer *trainer);
+
 /* ---- ranks (cli/ranks.c, cli/launch.c) ---- */
 
 /* The signals that stop a run after a step, 0-ended: SIGINT, SIGTERM, SIGHUP, SIGXCPU. The exit code is then 128 + signal. */

@@ -92,7 +92,7 @@ static rp_status write_report(rp_trainer *t, rp_status ended)
     return status == RP_OK ? ended : status;
 }
 
-static void print_end(const rp_recipe *recipe, const rp_trainer *t)
+static void print_end(const rp_recipe *recipe, rp_trainer *t)
 {
     char out[RP_PROFILE_TEXT_CHARS], folder[CLI_LINE_CHARS];
     const char *text = rp__trainer_profile_text(t, out);
@@ -101,6 +101,7 @@ static void print_end(const rp_recipe *recipe, const rp_trainer *t)
 
     if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", folder, text);
     fprintf(stderr, "the model is in '%s/final'\n", folder);
+    cli_print_next(recipe, t);
 }
 
 /* In a job only the first rank prints the progress. Ranks that finish or stop have reached the same step, so they agree on the status. A rank

@@ -29,6 +29,6 @@ case $(id -u) in
 esac
 # A folder's name is the same with a slash behind it.
 reprise train "$@" output_dir=folder/run// 2>err
-tail -1 err
+grep '^the model is' err
 exits reprise train "$@" output_dir=folder/run
 grep output_dir folder/run/config.yaml
