@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "cli/sizes.h"
 #include "models/weights.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
@@ -17,6 +18,7 @@ typedef struct {
     rp_ctx *ctx;                                /* for messages and recipes; a command that computes opens another one */
     const char *command;
     struct rp_comm *comm;                       /* from cli_open_ranks; NULL: this process is not a rank */
+    bool bytes;                                 /* --bytes was given: sizes are exact */
     bool allow_plugins;                         /* --allow-plugins was given: recipes may load plug-in libraries */
 } cli;
 
@@ -44,6 +46,7 @@ typedef struct {
     const cli_option *option;
     int n_options, least_words, most_words;
     bool settings;                              /* accepts KEY=VALUE and ~KEY, in any order */
+    bool sizes;                                 /* accepts --bytes, because it prints sizes by cli_size */
     bool plugins;                               /* accepts --allow-plugins, because it may load plug-ins of a recipe */
     size_t fields_bytes;                        /* size of the struct that the options fill */
     const void *defaults;                       /* its initial contents; NULL: zeros */

@@ -107,7 +107,7 @@ static const char *decision(const rp_explain_row *row, char out[192])
 /* With a budget, also prints the value of one more MiB for each slot. */
 static rp_status print_slots(rp_explain *e, bool budget)
 {
-    char name[192], fate[192];
+    char name[192], fate[192], size[RP_SIZE_CHARS];
     rp_explain_row *row;
     int n, width = 4;
 
@@ -116,10 +116,10 @@ static rp_status print_slots(rp_explain *e, bool budget)
         int chars = (int)strlen(slot_name(&row[i], name));
         width     = chars > width ? chars : width;
     }
-    printf("\n%-*s  %-20s  %12s  %5s  %10s  %s%s\n", width, "slot", "shape", "bytes each", "count", "MFLOPs", budget ? "   us/MiB  " : "", "fate");
+    printf("\n%-*s  %-20s  %12s  %5s  %10s  %s%s\n", width, "slot", "shape", "size each", "count", "MFLOPs", budget ? "   us/MiB  " : "", "fate");
     for (int i = 0; i < n; i++) {
         const rp_explain_slot *slot = row[i].slot;
-        printf("%-*s  %-20s  %12" PRId64 "  %5d  %10.3f  ", width, slot_name(&row[i], name), rp_meta_str(&slot->meta), slot->bytes, row[i].n,
+        printf("%-*s  %-20s  %12s  %5d  %10.3f  ", width, slot_name(&row[i], name), rp_meta_str(&slot->meta), cli_size_cell(size, slot->bytes), row[i].n,
                cli_mflops(slot->flops));
         if (budget) printf("%9.1f  ", 1e6 * per_mib(slot));
         printf("%s\n", decision(&row[i], fate));
@@ -164,7 +164,9 @@ static int most_first(const void *left, const void *right)
 
 static void print_owner(const rp_explain *e, const char *name, const char *mem_class, int64_t bytes, int blocks)
 {
-    printf("%-48s  %-6s  %14" PRId64 "  %7d  %6.1f %%\n", name, mem_class, bytes, blocks, cli_share(bytes, e->peak_bytes));
+    char size[RP_SIZE_CHARS];
+
+    printf("%-48s  %-6s  %14s  %7d  %6.1f %%\n", name, mem_class, cli_size_cell(size, bytes), blocks, cli_share(bytes, e->peak_bytes));
 }
 
 static rp_status print_owners(rp_explain *e)
@@ -175,7 +177,7 @@ static rp_status print_owners(rp_explain *e)
 
     RP_TRY(fold_owners(e, &o, &n));
     qsort(o, (size_t)n, sizeof *o, most_first);
-    printf("\n%-48s  %-6s  %14s  %7s  %8s\n", "at the peak", "class", "bytes", "buffers", "share");
+    printf("\n%-48s  %-6s  %14s  %7s  %8s\n", "at the peak", "class", "size", "buffers", "share");
     for (int i = 0; i < n; i++) {
         if (i >= MOST_OWNERS) {
             others.bytes += o[i].bytes;
@@ -197,8 +199,8 @@ static void print_rule(const rp_explain *e, const rp_recipe *recipe)
     char saved[RP_SIZE_CHARS], peak[RP_SIZE_CHARS];
 
     printf("- one more rule, {path: \"%s\", op: %s, fate: recompute}, would lower the saved bytes by %s\n  and the peak by %s, for %.3f "
-           "MFLOPs more a step\n", *t->path ? t->path : "*", t->op, rp__size_text(saved, t->saved_bytes),
-           rp__size_text(peak, t->peak_bytes), cli_mflops(t->flops));
+           "MFLOPs more a step\n", *t->path ? t->path : "*", t->op, cli_size(saved, t->saved_bytes),
+           cli_size(peak, t->peak_bytes), cli_mflops(t->flops));
     if (recipe->enable_activation_checkpointing != RP_SWITCH_UNSET)
         printf("  (rules need 'activation_checkpointing.mode: %s' instead of the switch)\n",
                recipe->enable_activation_checkpointing == RP_SWITCH_ON ? "full" : "none");
@@ -211,13 +213,13 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
 
     putchar('\n');
     if (e->n_trials) print_rule(e, recipe);
-    printf("- %s of the peak, %.1f %%, are param, grad and optim: fates do not change these\n", rp__size_text(bytes, state),
+    printf("- %s of the peak, %.1f %%, are param, grad and optim: fates do not change these\n", cli_size(bytes, state),
            cli_share(state, e->peak_bytes));
     for (int i = 0; i < e->n_owners && e->peak_at[RP_MEM_TEMP] > e->peak_at[RP_MEM_SAVED]; i++) {
         const rp_explain_owner *o = &e->owner[i];
         if (o->mem_class != RP_MEM_TEMP) continue;
         printf("- temp has a larger part of the peak than saved; its largest buffer is %s%s%s, %s\n", o->path, *o->path ? " " : "",
-               o->what, rp__size_text(other, o->bytes));
+               o->what, cli_size(other, o->bytes));
         break;
     }
 }
@@ -255,12 +257,12 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_explain = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--bytes] [--allow-plugins]",
     .about = "Print the fate of every slot (saved tensor) of a recipe's step, the rule or region that decided it, and the cost of its\n"
              "replay; the totals of modules and memory classes; and the owners of the memory at the peak. Neither weights nor data\n"
              "are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.",
     .example = "reprise explain smollm2_135m_full memory_budget=1700MB",
     CLI_OPTIONS(explain_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
+    .least_words = 1, .most_words = 1, .settings = true, .sizes = true, .plugins = true,
     .run = explain,
 };

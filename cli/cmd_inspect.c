@@ -218,7 +218,7 @@ static void inspect_print_text(const json_t *text)
 
     printf("text model %s: %" JSON_INTEGER_FORMAT " parameters, %s; %" JSON_INTEGER_FORMAT " tensors of other parts, %s, are not read\n",
            cli_one_line(json_string_value(json_object_get(text, "model_type")), type), inspect_number_of(text, "parameters"),
-           rp__size_text(size, inspect_number_of(text, "bytes")), inspect_number_of(other, "tensors"), rp__size_text(rest, inspect_number_of(other, "bytes")));
+           cli_size(size, inspect_number_of(text, "bytes")), inspect_number_of(other, "tensors"), cli_size(rest, inspect_number_of(other, "bytes")));
 }
 
 static void print_table(const json_t *all)
@@ -231,7 +231,7 @@ static void print_table(const json_t *all)
 
     printf("%s: %s, %zu tensors, %" JSON_INTEGER_FORMAT " parameters, %s\n", cli_one_line(json_string_value(json_object_get(all, "path")), name),
            json_string_value(json_object_get(all, "format")), json_array_size(json_object_get(all, "tensors")),
-           inspect_number_of(all, "parameters"), rp__size_text(size, inspect_number_of(all, "bytes")));
+           inspect_number_of(all, "parameters"), cli_size(size, inspect_number_of(all, "bytes")));
     if (json_object_get(all, "text")) inspect_print_text(json_object_get(all, "text"));
     if (json_is_object(config)) printf("\nconfig\n");
     json_object_foreach((json_t *)config, key, value) {
@@ -269,11 +269,11 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_inspect = {
-    .usage = "MODEL|FILE",
+    .usage = "MODEL|FILE [--json] [--bytes]",
     .about = "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder, a .gguf\n"
              "file or the folder of an adapter, FILE a .safetensors file.",
     .example = "reprise inspect models/SmolLM2-135M",
     CLI_OPTIONS(inspect_fields, options),
-    .least_words = 1, .most_words = 1,
+    .least_words = 1, .most_words = 1, .sizes = true,
     .run = inspect,
 };

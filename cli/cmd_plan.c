@@ -100,11 +100,14 @@ static void print_json(const rp_forecast *f)
 /* For each setting alone: the smallest budget that fits, and the bytes that it saves. */
 static void print_remedies(const rp_forecast *f)
 {
+    char least[RP_SIZE_CHARS], saved[RP_SIZE_CHARS];
+
     if (f->feasible || !f->n_remedies) return;
-    printf("settings that need less memory, each alone:\n  %16s  %16s\n", "fits in, bytes", "saves, bytes");
+    printf("settings that need less memory, each alone:\n  %16s  %16s\n", "fits in", "saves");
     for (int i = 0; i < f->n_remedies; i++) {
         const rp_remedy *r = &f->remedy[i];
-        printf("  %16" PRId64 "  %16" PRId64 "  %-4s  %s\n", r->least, r->saved, r->least <= f->plan.budget ? "fits" : "", r->setting);
+        printf("  %16s  %16s  %-4s  %s\n", cli_size_cell_up(least, r->least), cli_size_cell(saved, r->saved),
+               r->least <= f->plan.budget ? "fits" : "", r->setting);
     }
 }
 
@@ -118,8 +121,8 @@ static void print_limit(const rp_forecast *f)
     const char *between = "";
 
     if (!f->limit) return;
-    printf("%-14s %s for the process, %s of it outside the budget:", "memory limit", rp__size_text(limit, f->limit),
-           rp__size_text(others, rp__allowance_bytes(a)));
+    printf("%-14s %s for the process, %s of it outside the budget:", "memory limit", cli_size(limit, f->limit),
+           cli_size(others, rp__allowance_bytes(a)));
     for (int i = 0; i < RP_COUNT(part); i++) {
         if (part[i].bytes) printf("%s %s %.1f MiB", between, part[i].name, (double)part[i].bytes / (1 << 20));
         if (part[i].bytes) between = ",";
@@ -131,13 +134,13 @@ static void print_verdict(const rp_forecast *f)
 {
     char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], size[RP_SIZE_CHARS], least[RP_SIZE_CHARS + 16];
 
-    rp__size_text(budget, f->plan.budget);
-    snprintf(least, sizeof least, "%s%s", f->least_at_most ? "at most " : "", rp__size_text(size, f->least));
+    cli_size(budget, f->plan.budget);
+    snprintf(least, sizeof least, "%s%s", f->least_at_most ? "at most " : "", cli_size_up(size, f->least));
     if (!f->feasible) {                                      /* the figures are those of the smallest plan */
         printf("%-14s a budget of %s\n%-14s %s; the plan for it:\n", "does not fit", budget, "least budget", least);
         return;
     }
-    printf("%-14s reserved %s", f->plan.budget ? "fits" : "no budget", rp__size_text(reserved, f->plan.found.memory.reserved_bytes));
+    printf("%-14s reserved %s", f->plan.budget ? "fits" : "no budget", cli_size(reserved, f->plan.found.memory.reserved_bytes));
     if (f->plan.budget) printf(" of %s", budget);
     if (f->plan.placement.bound == f->plan.found.memory.reserved_bytes) printf("; the peak uses every byte of it\n");
     else printf("; %.4f times the bytes that are live at the peak\n", ratio((double)f->plan.found.memory.reserved_bytes, (double)f->plan.placement.bound));
@@ -175,7 +178,7 @@ static void print_time(const rp_forecast *f)
     printf("%-14s %s\n", "checkpointing", f->plan.chosen ? "by plan" : f->regions);
     if (beats_keeping_all(f))
         printf("%-14s than the recipe's own step, which recomputes nothing, reserves %s and takes %.3f s\n", "faster",
-               rp__size_text(own, f->keep_all_bytes), f->keep_all_seconds);
+               cli_size(own, f->keep_all_bytes), f->keep_all_seconds);
 }
 
 /* The bandwidth of offloading, and where the number comes from. */
@@ -205,11 +208,11 @@ static void print_moved(const rp_forecast *f)
     char bytes[RP_SIZE_CHARS], speed[96];
 
     if (f->plan.found.offloaded_bytes > 0)
-        printf("%-14s %s of activations are written and read each step: %.3f s, at %s\n", "offloaded", rp__size_text(bytes, f->plan.found.offloaded_bytes),
+        printf("%-14s %s of activations are written and read each step: %.3f s, at %s\n", "offloaded", cli_size(bytes, f->plan.found.offloaded_bytes),
                f->plan.offload_seconds, speed_text(f, speed, sizeof speed));
     if (f->plan.state_bytes > 0)
         printf("%-14s %s of optimizer states are read and written each step: %.3f s, at %s\n", "states",
-               rp__size_text(bytes, f->plan.state_bytes), f->plan.state_seconds, speed_text(f, speed, sizeof speed));
+               cli_size(bytes, f->plan.state_bytes), f->plan.state_seconds, speed_text(f, speed, sizeof speed));
 }
 
 static void print_ranks(const rp_forecast *f)
@@ -218,7 +221,7 @@ static void print_ranks(const rp_forecast *f)
 
     if (f->ranks == 1) return;
     printf("%-14s %d, each with these figures; %s\n", "ranks", f->ranks, f->units);
-    printf("%-14s a rank sends %s a step, %.3f s", "communication", rp__size_text(sent, f->plan.comm_bytes), f->plan.comm_seconds);
+    printf("%-14s a rank sends %s a step, %.3f s", "communication", cli_size(sent, f->plan.comm_bytes), f->plan.comm_seconds);
     printf(f->plan.hidden_seconds > 0 ? ", %.3f s of them overlapped with computing\n" : " of it\n", f->plan.hidden_seconds);
     cli_print_links(&f->links, f->ranks);
 }
@@ -226,7 +229,9 @@ static void print_ranks(const rp_forecast *f)
 /* One line for each op: the bytes of its slots by fate. */
 static void print_fates(const rp_explain *e)
 {
-    printf("\n%-24s  %16s  %16s  %16s\n", "slots of", "kept, bytes", "recomputed", "offloaded");
+    char kept[RP_SIZE_CHARS], recomputed[RP_SIZE_CHARS], offloaded[RP_SIZE_CHARS];
+
+    printf("\n%-24s  %16s  %16s  %16s\n", "slots of", "kept", "recomputed", "offloaded");
     for (int i = 0; i < e->n_slots; i++) {
         int64_t bytes[3] = { 0 };
         bool first       = true;
@@ -236,7 +241,8 @@ static void print_fates(const rp_explain *e)
             first = first && j >= i;
             bytes[s->fate == RP_KEEP ? 0 : s->fate == RP_RECOMPUTE ? 1 : 2] += s->bytes;
         }
-        if (first) printf("%-24s  %16" PRId64 "  %16" PRId64 "  %16" PRId64 "\n", e->slot[i].op, bytes[0], bytes[1], bytes[2]);
+        if (first) printf("%-24s  %16s  %16s  %16s\n", e->slot[i].op, cli_size_cell(kept, bytes[0]), cli_size_cell(recomputed, bytes[1]),
+                          cli_size_cell(offloaded, bytes[2]));
     }
 }
 
@@ -312,11 +318,11 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_plan = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE] [--bytes] [--allow-plugins]",
     .about = "Predict whether a recipe's step fits its memory budget (exact to the byte), where its peak is, the time that fitting\n"
              "costs, and lower bounds of that time. Neither weights nor data are read. Exit code 3: no plan fits.",
     .example = "reprise plan smollm2_135m_full memory_budget=1700MB",
     CLI_OPTIONS(plan_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
+    .least_words = 1, .most_words = 1, .settings = true, .sizes = true, .plugins = true,
     .run = plan,
 };

@@ -99,17 +99,24 @@ static void print_picture(const rp_sweep *s)
     }
     printf("         +");
     for (int i = 0; i < WIDTH; i++) putchar('-');
-    printf("\n          %s ... %s\n", rp__size_text(least, f.least), rp__size_text(most, f.most));
+    printf("\n          %s ... %s\n", cli_size(least, f.least), cli_size(most, f.most));
+}
+
+/* The budget or mode of a point, and the bytes that it reserves. */
+static void print_point(const rp_sweep_point *p)
+{
+    char budget[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS];
+
+    printf("%-18s  %16s", p->mode ? p->mode : cli_size_cell_up(budget, p->budget), cli_size_cell(reserved, p->reserved));
 }
 
 static void print_measured(const rp_sweep *s)
 {
-    printf("%-18s  %16s  %10s  %9s  %9s  %s\n", "budget or mode", "reserved, bytes", "step, s", "predicted", "measured", "interval");
+    printf("%-18s  %16s  %10s  %9s  %9s  %s\n", "budget or mode", "reserved", "step, s", "predicted", "measured", "interval");
     for (int i = 0; i < s->n_points; i++) {
         const rp_sweep_point *p = &s->point[i];
-        if (p->mode) printf("%-18s", p->mode);
-        else printf("%-18" PRId64, p->budget);
-        printf("  %16" PRId64 "  %10.3f", p->reserved, p->step_seconds);
+        print_point(p);
+        printf("  %10.3f", p->step_seconds);
         if (i)
             printf("  %7.2f %%  %7.2f %%  %.2f to %.2f %%", 100 * rp__sweep_overhead(s, i), 100 * p->overhead.median, 100 * p->overhead.low,
                    100 * p->overhead.high);
@@ -123,12 +130,13 @@ static void print_measured(const rp_sweep *s)
 
 static void sweep_print_text(const rp_sweep *s)
 {
-    printf("%-18s  %16s  %16s  %10s  %9s\n", "budget or mode", "reserved, bytes", "saved, bytes", "step, s", "overhead");
+    char saved[RP_SIZE_CHARS];
+
+    printf("%-18s  %16s  %16s  %10s  %9s\n", "budget or mode", "reserved", "saved", "step, s", "overhead");
     for (int i = 0; i < s->n_points; i++) {
         const rp_sweep_point *p = &s->point[i];
-        if (p->mode) printf("%-18s", p->mode);
-        else printf("%-18" PRId64, p->budget);
-        printf("  %16" PRId64 "  %16" PRId64 "  %10.3f  %7.2f %%\n", p->reserved, p->saved, p->seconds + p->recompute_seconds, 100 * rp__sweep_overhead(s, i));
+        print_point(p);
+        printf("  %16s  %10.3f  %7.2f %%\n", cli_size_cell(saved, p->saved), p->seconds + p->recompute_seconds, 100 * rp__sweep_overhead(s, i));
     }
     print_picture(s);
     printf("\n.: planned; n, e, s, f: modes. Time by the %s table of %s\n", s->measured ? "measured" : "built-in", s->machine);
@@ -198,12 +206,12 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_sweep = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--points N] [--measure [--pairs N] | --device SPEC] [--bytes] [--allow-plugins]",
     .about = "Predict the memory and time of a recipe's step at budgets from the smallest that a plan fits to the memory of keeping\n"
              "everything, and compare them with the usual modes. Neither weights nor data are read. With --measure, run the steps in\n"
              "pairs with mode none, on the recipe's weights and data, with a learning rate of 0 and without writing files.",
     .example = "reprise sweep smollm2_135m_full --points 10",
     CLI_OPTIONS(sweep_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
+    .least_words = 1, .most_words = 1, .settings = true, .sizes = true, .plugins = true,
     .run = sweep,
 };

@@ -28,7 +28,7 @@ static void print_checkpointing(const rp_recipe *r, rp_trainer *t, const rp_step
     if (planned)
         fprintf(stderr, " by the recipe; the plan for the budget recomputes %.1f %% of the work",
                 100 * (double)found->recompute_flops / (double)found->step_flops);
-    if (planned && found->offloaded_bytes) fprintf(stderr, " and offloads %s", rp__size_text(offloaded, found->offloaded_bytes));
+    if (planned && found->offloaded_bytes) fprintf(stderr, " and offloads %s", cli_size(offloaded, found->offloaded_bytes));
     fputc('\n', stderr);
 }
 
@@ -65,11 +65,11 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     print_checkpointing(r, t, found);
     const char *units = rp__trainer_units_text(t, gathered);
     if (units) fprintf(stderr, "sharding       %s\n", units);
-    fprintf(stderr, "memory         peak %s, reserved %s\n", rp__size_text(peak, found->memory.peak_bytes),
-            rp__size_text(reserved, found->memory.reserved_bytes));
+    fprintf(stderr, "memory         peak %s, reserved %s\n", cli_size(peak, found->memory.peak_bytes),
+            cli_size(reserved, found->memory.reserved_bytes));
     if (info->limit)
-        fprintf(stderr, "memory limit   %s for the process, %s of it outside the budget\n", rp__size_text(peak, info->limit),
-                rp__size_text(reserved, info->allowance));
+        fprintf(stderr, "memory limit   %s for the process, %s of it outside the budget\n", cli_size(peak, info->limit),
+                cli_size(reserved, info->allowance));
 }
 
 /* ---- the run ---- */
@@ -217,12 +217,12 @@ static const cli_option options[] = {
 };
 
 const cli_command cmd_train = {
-    .usage = "CONFIG [KEY=VALUE ...] [--nproc N] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--nproc N] [--bytes] [--allow-plugins]",
     .about = "Train the model of a recipe. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key,\n"
              "~KEY removes one. Metrics, states, the trained model and a report are written under output_dir.\n"
              "SIGINT, SIGTERM, SIGHUP and SIGXCPU finish the step and save a state; 'resume=auto' continues from it.",
     .example = "reprise train smollm2_135m_full max_steps=4",
     CLI_OPTIONS(train_fields, options),
-    .least_words = 1, .most_words = 1, .settings = true, .plugins = true,
+    .least_words = 1, .most_words = 1, .settings = true, .sizes = true, .plugins = true,
     .run = train,
 };

@@ -60,11 +60,11 @@ static const char *reshard_of(const rp_setting *s, char out[24])
 
 static void print_setting(const rp_setting *s)
 {
-    char reshard[24];
+    char reshard[24], size[RP_SIZE_CHARS];
 
-    printf("%5" PRId64 "  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16" PRId64 "  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->copies,
-           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->reduce_async, s->reserved, 100 * s->overhead,
-           s->seconds, s->tokens_per_second);
+    printf("%5" PRId64 "  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %9s  %7s  %6" PRId64 "  %16s  %7.2f %%  %10.3f  %8.0f\n", s->ranks, s->copies,
+           s->batch_size, s->accumulation, s->ranks > 1 ? units_of(s) : "-", reshard_of(s, reshard), s->reduce_async, cli_size_cell(size, s->reserved),
+           100 * s->overhead, s->seconds, s->tokens_per_second);
 }
 
 /* Whether setting i is the fastest for its number of ranks. Such a setting is always printed. */
@@ -93,10 +93,10 @@ static void find_print_text(const rp_find *f)
     char budget[RP_SIZE_CHARS];
     int left_out = 0;
 
-    printf("%d of %d settings fit %s a rank, each with %" PRId64 " sample%s a step\n\n", f->n, f->n_tried, rp__size_text(budget, f->budget), f->samples,
+    printf("%d of %d settings fit %s a rank, each with %" PRId64 " sample%s a step\n\n", f->n, f->n_tried, cli_size(budget, f->budget), f->samples,
            f->samples == 1 ? "" : "s");
     printf("%5s  %6s  %5s  %12s  %9s  %7s  %6s  %16s  %9s  %10s  %8s\n", "ranks", "copies", "batch", "accumulation", "own units", "reshard", "behind",
-           "reserved, bytes", "overhead", "step, s", "tokens/s");
+           "reserved", "overhead", "step, s", "tokens/s");
     for (int i = 0; i < f->n; i++) {
         if (i < MOST_SHOWN || first_of_its_ranks(f, i)) print_setting(&f->setting[i]);
         else left_out++;

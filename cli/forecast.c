@@ -57,18 +57,18 @@ static int count_fate(const rp_explain *e, rp_fate fate)
 
 void cli_print_peak(const rp_explain *e)
 {
-    char peak[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], offload[RP_SIZE_CHARS];
+    char peak[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], offload[RP_SIZE_CHARS], size[RP_SIZE_CHARS];
     int offloaded = count_fate(e, RP_OFFLOAD), kept = count_fate(e, RP_KEEP), recompute = count_fate(e, RP_RECOMPUTE);
 
-    printf("peak %s at the %s of %s%s%s\n", rp__size_text(peak, e->peak_bytes), e->peak_event, e->peak_path, *e->peak_path ? " " : "",
+    printf("peak %s at the %s of %s%s%s\n", cli_size(peak, e->peak_bytes), e->peak_event, e->peak_path, *e->peak_path ? " " : "",
            e->peak_op);
     for (int i = 0; i < RP_MEM_CLASSES; i++)
         if (e->peak_at[i])
-            printf("  %-6s %16" PRId64 "  %5.1f %%\n", rp_mem_class_name((rp_mem_class)i), e->peak_at[i],
+            printf("  %-6s %16s  %5.1f %%\n", rp_mem_class_name((rp_mem_class)i), cli_size_cell(size, e->peak_at[i]),
                    cli_share(e->peak_at[i], e->peak_bytes));
-    printf("saved when the forward ends %s: %d slot%s kept; %d recomputed", rp__size_text(saved, e->saved_bytes), kept, cli_s(kept), recompute);
+    printf("saved when the forward ends %s: %d slot%s kept; %d recomputed", cli_size(saved, e->saved_bytes), kept, cli_s(kept), recompute);
     if (e->n_regions) printf(" (%d region%s)", e->n_regions, cli_s(e->n_regions));
-    if (offloaded) printf("; %d offloaded, %s", offloaded, rp__size_text(offload, e->offload_bytes));
+    if (offloaded) printf("; %d offloaded, %s", offloaded, cli_size(offload, e->offload_bytes));
     printf("\nreplays %.3f MFLOPs a step, %.1f %% of the %.3f without them\n", cli_mflops(e->recompute_flops),
            cli_share(e->recompute_flops, e->step_flops), cli_mflops(e->step_flops));
 }
@@ -99,13 +99,13 @@ static bool same_list(const rp_explain_module *a, const rp_explain_module *b)
 static void print_module(const rp_explain_module *m, int n)
 {
     int64_t at = 0;
-    char name[96];
+    char name[96], peak[RP_SIZE_CHARS], kept[RP_SIZE_CHARS], saved[RP_SIZE_CHARS], recomputed[RP_SIZE_CHARS];
 
     for (int i = 0; i < RP_MEM_CLASSES; i++) at += m->peak_at[i];
     snprintf(name, sizeof name, "%.60s", *m->path ? m->path : "outside modules");
     if (n > 1) snprintf(name, sizeof name, "%.60s-%s (%d x)", m->path, m[n - 1].path + list_chars(m->path) + 1, n);
-    printf("%-24s  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %14" PRId64 "  %10.3f\n", name, at, m->peak_at[RP_MEM_SAVED],
-           m->saved_bytes, m->recomputed_bytes, cli_mflops(m->recompute_flops));
+    printf("%-24s  %14s  %14s  %14s  %14s  %10.3f\n", name, cli_size_cell(peak, at), cli_size_cell(kept, m->peak_at[RP_MEM_SAVED]),
+           cli_size_cell(saved, m->saved_bytes), cli_size_cell(recomputed, m->recomputed_bytes), cli_mflops(m->recompute_flops));
 }
 
 void cli_print_modules(const rp_explain *e)

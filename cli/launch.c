@@ -131,6 +131,7 @@ static int fill_line(const cli *c, const cli_job *job, const char *program, cons
     launch_add(l, c->command);
     for (int i = 0; i < job->args->n_settings; i++) launch_add(l, job->args->setting[i]);
     if (!job->threads) launch_add(l, l->threads);
+    if (c->bytes) launch_add(l, "--bytes");
     if (c->allow_plugins) launch_add(l, "--allow-plugins");
     launch_add(l, "--");
     for (int i = 0; i < job->args->n_words; i++) launch_add(l, job->args->word[i]);

@@ -30,16 +30,22 @@ static void print_option(const cli_option *o)
     printf("  %-28s %s\n", left, o->help);
 }
 
-/* An option of every command with `plugins`. Its field is in the cli, not in the fields of the command. */
-static const cli_option allow_plugins = {
-    "allow-plugins", 0, CLI_FLAG, offsetof(cli, allow_plugins), NULL, "load the plug-in libraries that the recipe names; they run code", 0, 0,
+/* Options of every command with `sizes` and with `plugins`. Their fields are in the cli, not in the fields of the command. */
+static const cli_option shared[] = {
+    { "bytes", 0, CLI_FLAG, offsetof(cli, bytes), NULL, "print exact sizes, in bytes", 0, 0 },
+    { "allow-plugins", 0, CLI_FLAG, offsetof(cli, allow_plugins), NULL, "load the plug-in libraries that the recipe names; they run code", 0, 0 },
 };
 
 /* Option i of a command; NULL past the last. */
 static const cli_option *option_at(const cli_command *command, int i)
 {
+    const bool takes[] = { command->sizes, command->plugins };
+
     if (i < command->n_options) return &command->option[i];
-    return i == command->n_options && command->plugins ? &allow_plugins : NULL;
+    i -= command->n_options;
+    for (int k = 0; k < RP_COUNT(shared); k++)
+        if (takes[k] && !i--) return &shared[k];
+    return NULL;
 }
 
 static void print_help(const parser *p)
@@ -65,7 +71,7 @@ static int wrong_value(const parser *p, const cli_option *o, const char *shown, 
 
 static int set_option(parser *p, const cli_option *o, const char *shown, const char *value)
 {
-    void *field = (o == &allow_plugins ? (char *)p->c : (char *)p->fields) + o->offset;
+    void *field = (o >= shared && o < shared + RP_COUNT(shared) ? (char *)p->c : (char *)p->fields) + o->offset;
     bool any    = o->low == 0 && o->high == 0;
     double number;
 
@@ -230,6 +236,7 @@ int cli_run(cli *c, const cli_command *command, int argc, char **argv)
     cli_args args      = { .word = words, .setting = words + argc };
     if (command->defaults) memcpy(block, command->defaults, command->fields_bytes);
     int code = options_read_all(&p, &args);
+    cli_sizes_exact(c->bytes);
     if (code == CLI_GO) code = command->run(c, block, &args);
     rp__release(block);
     return code;

@@ -3,21 +3,11 @@
  *   step 12/100 [=====>          ] loss 2.3456  1234 tokens/s  peak 1.23 GiB  1:02 left
  */
 #include "cli/progress.h"
+#include "cli/sizes.h"
 
 #include <string.h>
 
 enum { TEXT_CHARS = 256, WIDEST_BAR = 40, NARROWEST_BAR = 8 };
-
-static const char *short_size(char *out, size_t room, int64_t bytes)
-{
-    static const char *const unit[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double)bytes;
-    int u        = 0;
-
-    for (; value >= 1024 && u < RP_COUNT(unit) - 1; u++) value /= 1024;
-    snprintf(out, room, u ? "%.2f %s" : "%.0f %s", value, unit[u]);
-    return out;
-}
 
 static const char *left_text(char *out, size_t room, double seconds)
 {
@@ -54,12 +44,12 @@ static void progress_draw(const cli_progress *p, const char *head, const char *t
 
 void cli_progress_step(cli_progress *p, const rp_metrics *m, double seconds_left)
 {
-    char head[TEXT_CHARS], tail[TEXT_CHARS], size[64], left[64], val[64] = "";
+    char head[TEXT_CHARS], tail[TEXT_CHARS], size[RP_SIZE_CHARS], left[64], val[64] = "";
 
     snprintf(head, sizeof head, "step %" PRId64 "/%" PRId64, m->step, p->n_steps);
     if (m->has_val_loss) snprintf(val, sizeof val, "  val_loss %.4f", m->val_loss);
     snprintf(tail, sizeof tail, "loss %.4f%s  %.0f tokens/s  peak %s%s", m->loss, val, m->tokens_per_second,
-             short_size(size, sizeof size, m->peak_memory_active), left_text(left, sizeof left, seconds_left));
+             cli_size_short(size, m->peak_memory_active), left_text(left, sizeof left, seconds_left));
     if (p->terminal) progress_draw(p, head, tail, m->step);
     else fprintf(p->to, "%s  lr %.4g  grad_norm %.4g  %s\n", head, m->lr, m->grad_norm, tail);
     fflush(p->to);

@@ -1,7 +1,7 @@
 # Where nothing fits, settings that need less memory are listed: each fits in the bytes that it names, and one that a recipe has already is not named.
 unset REPRISE_TEST_DEVICE     # a device apart takes windows of optimizer states from the host
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 batch_size=2 threads=1 memory_budget=1MB
-remedies() { reprise plan "$@" 2>/dev/null | sed -n '/^settings that need less memory/,/^$/p' | sed '1,2d;/^$/d;s/  fits  //'; }
+remedies() { reprise plan "$@" --bytes 2>/dev/null | sed -n '/^settings that need less memory/,/^$/p' | sed '1,2d;/^$/d;s/  fits  //'; }
 names() { remedies "$@" | while read -r bytes saves setting; do echo "$setting"; done | sort; }
 holds() {
     before=
@@ -20,3 +20,11 @@ done
 reprise plan "$@" --json 2>/dev/null | grep -o '"setting": "[^"]*", "least_budget_bytes": [0-9]*, "saved_bytes": [0-9]*' | sed 's/[0-9]\{4,\}/BYTES/g' | sort
 reprise plan "$@" memory_budget=1GB --json | grep -o '"remedies": [^,}]*'
 reprise plan "$@" memory_budget=1GB | grep "^settings that need less memory" || echo "nothing is listed"
+# A printed size is rounded up where it is a budget, so it fits as it stands. --bytes prints it to the byte.
+least=$(reprise plan "$@" 2>/dev/null | sed -n 's/^least budget  *\([0-9.]* [KM]iB\);.*/\1/p')
+reprise plan "$@" memory_budget="$least" >/dev/null && echo "the least budget fits as it is printed"
+exact=$(reprise plan "$@" --bytes 2>/dev/null | sed -n 's/^least budget  *\([0-9]*\) bytes ([0-9.]* [KM]iB);.*/\1/p')
+reprise plan "$@" memory_budget=$exact >/dev/null && reprise plan "$@" memory_budget=$((exact - 1)) >/dev/null 2>&1 || echo "and one byte less does not: $?"
+reprise plan "$@" 2>/dev/null | sed -n 's/^  *\([0-9.]* [KM]iB\)  *[0-9.]* [KM]iB  *\([a-z].*=.*\)/\1 \2/p' | while read -r size unit setting; do
+    reprise plan "$@" $setting memory_budget="$size $unit" >/dev/null 2>err || { echo "$setting does not fit in $size $unit:" && cat err; }
+done

@@ -10,4 +10,4 @@ advice "$@" memory_budget=3600000
 reprise plan "$@" memory_budget=2MB 2>&1 >/dev/null | grep -o '[0-9]* bytes ([^)]*) of it for [a-z, ]*'
 # What does not fit is shown as the plan that would, with its time, and says so.
 reprise plan "$@" enable_activation_checkpointing=false memory_budget=2MB 2>/dev/null |
-    sed -n '1,2s/[0-9]* bytes ([^)]*)/BYTES/; 1,2p; s/^time  *[0-9.]* s a step.*/time …/p; s/^peak [0-9]* .*/peak …/p'
+    sed -n "1,2s| [0-9.]* [KM]iB| SIZE|; 1,2p; s|^time  *[0-9.]* s a step.*|time …|p; s|^peak [0-9].*|peak …|p"

@@ -13,7 +13,7 @@ run() {
     cmp none/final/model.safetensors $name/final/model.safetensors
 }
 run none
-reserved=$(sed -n 's/^memory .*reserved \([0-9]*\) bytes.*/\1/p' err)
+reserved=$(sed "s/.*\"peak_memory_reserved\": *\([0-9]*\).*/\1/;q" none/metrics.jsonl)
 run full $ac.mode=full
 run every_2nd $ac.mode=selective_layer $ac.every=2 $ac.verify=always
 run by_op $ac.mode=selective_op
