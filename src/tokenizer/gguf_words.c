@@ -68,6 +68,13 @@ static rp_status cut_token(pairs *p, int32_t id, double score)
     return RP_OK;
 }
 
+static rp_status read_score(const rp_gguf_words *w, int64_t i, double *out)
+{
+    *out = rp__gguf_array_number(w->file, w->scores, i);
+    RP_CHECK(w->ctx, isfinite(*out), RP_ERR_FORMAT, "cannot read '%s': the score of token %" PRId64 " is no number", w->name, i);
+    return RP_OK;
+}
+
 static rp_status find_pairs(pairs *p)
 {
     const rp_gguf_words *w = p->w;
@@ -77,9 +84,9 @@ static rp_status find_pairs(pairs *p)
         RP_TRY(rp__vocab_add(w->ctx, &p->vocab, t.text, t.bytes, i, RP_TOKEN_IN_MODEL));
     }
     for (int32_t i = 0; i < p->vocab.n_ids; i++) {
-        int type     = rp__words_type(w, i);
-        double score = rp__gguf_array_number(w->file, w->scores, i);
-        RP_CHECK(w->ctx, isfinite(score), RP_ERR_FORMAT, "cannot read '%s': the score of token %d is no number", w->name, i);
+        int type = rp__words_type(w, i);
+        double score;
+        RP_TRY(read_score(w, i, &score));
         if (type == RP_GGUF_TOKEN_NORMAL || type == RP_GGUF_TOKEN_USER) RP_TRY(cut_token(p, i, score));
     }
     if (p->n) qsort(p->pair, (size_t)p->n, sizeof *p->pair, by_score);
@@ -180,7 +187,9 @@ static rp_status make_scored(const rp_gguf_words *w, json_t *vocab)
 {
     for (int64_t i = 0; i < w->tokens->count; i++) {
         rp_gguf_string t = rp__gguf_array_string(w->file, w->tokens, i);
-        json_t *one      = json_pack("[s%f]", t.text, (size_t)t.bytes, rp__gguf_array_number(w->file, w->scores, i));
+        double score;
+        RP_TRY(read_score(w, i, &score));
+        json_t *one = json_pack("[s%f]", t.text, (size_t)t.bytes, score);
         if (!one || json_array_append_new(vocab, one)) return rp__words_bad(w, i);
     }
     return RP_OK;

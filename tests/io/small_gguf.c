@@ -32,12 +32,12 @@ static void put_types(rp_ctx *ctx, rp_bytes *file, const int32_t *types, uint64_
     put(ctx, file, types, (int64_t)n * 4);
 }
 
-static void put_scores(rp_ctx *ctx, rp_bytes *file, uint64_t n)
+static void put_scores(rp_ctx *ctx, rp_bytes *file, uint64_t n, float last)
 {
     put_key(ctx, file, "tokenizer.ggml.scores", 9);
     put(ctx, file, &(uint32_t){ 6 }, 4);        /* float32 */
     put(ctx, file, &n, 8);
-    for (uint64_t i = 0; i < n; i++) put(ctx, file, &(float){ 0 }, 4);
+    for (uint64_t i = 0; i < n; i++) put(ctx, file, &(float){ i == n - 1 ? last : 0 }, 4);
 }
 
 rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t **config)
@@ -58,7 +58,7 @@ rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t
     }
     if (w->tokens) put_texts(ctx, &file, "tokenizer.ggml.tokens", w->tokens, w->n_tokens);
     if (w->merges) put_texts(ctx, &file, "tokenizer.ggml.merges", w->merges, w->n_merges);
-    if (w->n_scores) put_scores(ctx, &file, w->n_scores);
+    if (w->n_scores) put_scores(ctx, &file, w->n_scores, w->last_score);
     put_types(ctx, &file, w->types, w->n_types ? w->n_types : w->n_tokens);
     put_key(ctx, &file, "tokenizer.ggml.bos_token_id", 4);
     put(ctx, &file, &(uint32_t){ 0 }, 4);

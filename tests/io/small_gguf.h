@@ -10,6 +10,7 @@ typedef struct {
     const int32_t *types;           /* 1 normal, 3 control, 4 the user's */
     uint64_t n_tokens, n_merges;
     uint64_t n_types, n_scores;     /* 0: as many as tokens · no scores */
+    float last_score;               /* the others are 0 */
 } small_words;
 
 rp_status small_gguf_of(rp_ctx *ctx, const small_words *words, json_t **root, json_t **config);

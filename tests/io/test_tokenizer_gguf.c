@@ -3,6 +3,8 @@
 /* ctest: device-free thread-free */
 #include "rp_test.h"
 
+#include <math.h>
+
 #include "base/file.h"
 #include "io/small_gguf.h"
 
@@ -121,6 +123,29 @@ static void lists_that_do_not_fit_each_other_are_refused(void **state)
     test_ctx_free(ctx);
 }
 
+/* Merges and paths are ordered by scores: NaN has no place among them, and sums with infinities have none either. */
+static void scores_that_are_not_finite_are_refused(void **state)
+{
+    static const char *const tokens[] = { "<s>", "a", "b", "ab" }, *const models[] = { "llama", "t5" };
+    static const int32_t types[]      = { 3, 1, 1, 1 };
+    static const float scores[]       = { NAN, INFINITY, -INFINITY, -1 };
+    rp_ctx *ctx  = test_ctx(NULL);
+
+    (void)state;
+    for (int m = 0; m < RP_COUNT(models); m++)
+        for (int i = 0; i < RP_COUNT(scores); i++) {
+            json_t *root = NULL, *config = NULL;
+            small_words w = { .model = models[m], .tokens = tokens, .types = types, .n_tokens = 4, .n_scores = 4, .last_score = scores[i] };
+            rp_status status = small_gguf_of(ctx, &w, &root, &config);
+            assert_int_equal(status, isfinite(scores[i]) ? RP_OK : RP_ERR_FORMAT);
+            if (status != RP_OK) assert_string_equal(rp_error(ctx), "cannot read 't.gguf': the score of token 3 is no number");
+            assert_int_equal(root != NULL, status == RP_OK);
+            json_decref(root);
+            json_decref(config);
+        }
+    test_ctx_free(ctx);
+}
+
 static void more_merges_than_there_can_be_tokens_are_refused(void **state)
 {
     rp_ctx *ctx         = test_ctx(NULL);
@@ -157,7 +182,7 @@ static void added_tokens_take_the_white_space_that_those_of_their_model_do(void 
     for (int i = 0; i < RP_COUNT(cases); i++) {
         json_t *root = NULL, *config = NULL;
         rp_tokenizer *t = NULL;
-        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, tokens, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0, 0, 0 };
+        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, tokens, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0, 0, 0, 0 };
         assert_ok(ctx, small_gguf_of(ctx, &w, &root, &config));
         assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
         assert_ids(ctx, t, cases[i].text, cases[i].ids, cases[i].n);
@@ -175,6 +200,7 @@ int main(void)
         cmocka_unit_test(every_kind_that_gguf_may_name_can_be_built),
         cmocka_unit_test(gguf_tokenizers_that_are_not_known_are_refused_by_name),
         cmocka_unit_test(lists_that_do_not_fit_each_other_are_refused),
+        cmocka_unit_test(scores_that_are_not_finite_are_refused),
         cmocka_unit_test(more_merges_than_there_can_be_tokens_are_refused),
         cmocka_unit_test(added_tokens_take_the_white_space_that_those_of_their_model_do),
     };
