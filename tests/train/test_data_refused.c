@@ -110,6 +110,39 @@ static void wrong_keys_and_too_little_data_say_what_to_change(void **state)
     test_ctx_free(ctx);
 }
 
+/* Each number may be wrong alone; a step of all of them must be countable. */
+static void sizes_of_a_step_that_are_too_small_or_too_large_are_refused(void **state)
+{
+    (void)state;
+    enum { LARGE = INT32_MAX };
+    static const int64_t half = INT64_MAX / 2 + 1;      /* twice that is beyond 64 bits */
+    static const struct { int64_t batch, accumulation; int ranks, rank; bool large; } cases[] = {
+        { 0, 1, 1, 0, false }, { -2, 1, 1, 0, false }, { 1, 0, 1, 0, false }, { 1, -2, 1, 0, false }, { 1, 1, 0, 0, false },
+        { 1, 1, 1, 1, false }, { 1, 1, 2, -1, false }, { half, 2, 1, 0, true }, { 2, half, 1, 0, true }, { half, 1, 2, 0, true },
+        { 1, half, 2, 1, true }, { INT64_C(1) << 32, INT64_C(1) << 31, 2, 0, true }, { INT64_C(1) << 33, 1, LARGE, LARGE - 1, true },
+    };
+    rp_ctx *ctx      = test_ctx(NULL);
+    temp_dir dir     = temp_make();
+    rp_data_config c = config_of(temp_text(&dir, "a.txt", "abcdefghij"), "text");
+    char expected[256];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        c.batch_size   = cases[i].batch;
+        c.accumulation = cases[i].accumulation;
+        c.ranks        = cases[i].ranks;
+        c.rank         = cases[i].rank;
+        if (cases[i].large)
+            snprintf(expected, sizeof expected, "a step of batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 " and %d ranks is too large",
+                     c.batch_size, c.accumulation, c.ranks);
+        else
+            snprintf(expected, sizeof expected, "batch_size %" PRId64 ", gradient_accumulation_steps %" PRId64 ", rank %d of %d: each must be at least 1",
+                     c.batch_size, c.accumulation, c.rank, c.ranks);
+        refuse(ctx, &c, RP_ERR_CONFIG, expected);
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void the_hash_tells_other_data(void **state)
 {
     (void)state;
@@ -219,6 +252,7 @@ int main(void)
         cmocka_unit_test(wrong_files_are_named_with_their_place),
         cmocka_unit_test(odd_lines_that_are_json_are_read),
         cmocka_unit_test(wrong_keys_and_too_little_data_say_what_to_change),
+        cmocka_unit_test(sizes_of_a_step_that_are_too_small_or_too_large_are_refused),
         cmocka_unit_test(the_hash_tells_other_data),
         cmocka_unit_test(files_that_change_during_a_run_are_not_noticed_and_nothing_stays_behind),
         cmocka_unit_test(a_disk_without_room_for_tokens_is_told),
