@@ -50,13 +50,29 @@ static void each_wrong_field_is_named(void **state)
     assert_refused("{" LLAMA ", 'eos_token_id': '</s>'}", RP_ERR_CONFIG,
                    "'eos_token_id' is \"</s>\", expected the id of a token, a list of them, or null");
     assert_refused("{" LLAMA ", 'eos_token_id': 4294967296}", RP_ERR_CONFIG, "'eos_token_id' is 4294967296");
-    assert_refused("{" LLAMA ", 'num_key_value_heads': 3}", RP_ERR_CONFIG, "not a multiple of 'num_key_value_heads' 3");
     assert_refused("{" LLAMA ", 'head_dim': 9}", RP_ERR_CONFIG, "heads of 9 elements");
-    assert_refused("{'model_type': 'gpt2', 'vocab_size': 9, 'n_embd': 30, 'n_layer': 2, 'n_head': 4}", RP_ERR_CONFIG,
-                   "'n_embd' 30 is not a multiple of 'n_head' 4");
     assert_refused("{" GPT2 ", 'attn_pdrop': 1.5}", RP_ERR_CONFIG, "'attn_pdrop' is 1.5, expected a number from 0 to 1");
     assert_refused("{" GPT2 ", 'scale_attn_weights': 'no'}", RP_ERR_CONFIG, "'scale_attn_weights' is \"no\"");
     assert_refused("[1, 2]", RP_ERR_CONFIG, "not a JSON object");
+}
+
+/* An error about two fields gives each its own number. */
+static void fields_that_do_not_fit_each_other_are_told_with_their_numbers(void **state)
+{
+    (void)state;
+    assert_refused("{" LLAMA ", 'num_key_value_heads': 3}", RP_ERR_CONFIG,
+                   "'num_attention_heads' 4 is not a multiple of 'num_key_value_heads' 3");
+    assert_refused("{'model_type': 'gpt2', 'vocab_size': 9, 'n_embd': 30, 'n_layer': 2, 'n_head': 4}", RP_ERR_CONFIG,
+                   "'n_embd' 30 is not a multiple of 'n_head' 4");
+    assert_refused("{'model_type': 'llama', 'vocab_size': 9, 'hidden_size': 30, 'intermediate_size': 48, 'num_hidden_layers': 2,"
+                   "'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 8}", RP_ERR_CONFIG,
+                   "'hidden_size' 30 is not a multiple of 'num_attention_heads' 4");
+    assert_refused(FAMILY("mixtral") ", 'num_local_experts': 4, 'num_experts_per_tok': 5}", RP_ERR_CONFIG,
+                   "'num_experts_per_tok' 5 exceeds the number of experts, 4");
+    assert_refused(FAMILY("phi3") ", 'partial_rotary_factor': 0.4}", RP_ERR_CONFIG,
+                   "'partial_rotary_factor' 0.4 leaves 3 of 8 elements of a head, which cannot be rotated in pairs");
+    assert_refused(FAMILY("phi3") ", 'partial_rotary_factor': 0.5, 'rope_parameters': {'partial_rotary_factor': 0.25}}", RP_ERR_CONFIG,
+                   "'partial_rotary_factor' is 0.5, but 0.25 in another place");
 }
 
 static void fields_that_would_change_the_numbers_are_refused(void **state)
@@ -145,6 +161,7 @@ int main(void)
         TEST(overrides_are_set_over_the_file_and_typed),
         TEST(error_in_an_override_stands_at_its_line),
         TEST(each_wrong_field_is_named),
+        TEST(fields_that_do_not_fit_each_other_are_told_with_their_numbers),
         TEST(fields_that_would_change_the_numbers_are_refused),
         TEST(unknown_field_is_named_with_the_nearest_one),
         TEST(unknown_family_is_named_with_those_there_are),
