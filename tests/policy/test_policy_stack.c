@@ -407,6 +407,42 @@ static void a_policy_within_is_asked_about_its_own_calls(void **state)
     scene_close(s);
 }
 
+/* A pass goes on while its policies are freed and others come. Calls that nobody could decide have no number. */
+static void what_a_freed_policy_was_asked_about_is_forgotten_in_the_middle_of_a_pass(void **state)
+{
+    (void)state;
+    rp_verdict verdict[2];
+
+    for (int pushed = 0; pushed < 2; pushed++) {
+        scene *s = scene_open(false);
+        rp_policy *later;
+        if (pushed) {
+            rp_set_policy(s->ctx, NULL);
+            assert_ok(s->ctx, rp__policy_push(s->ctx, s->policy));
+        }
+        for (int at = 0; at < 3; at++) assert_ok(s->ctx, decide(s->ctx, at, at == 1 ? &attention : &matmul, "q", 2, verdict));
+        assert_string_equal(s->w.log, " q:matmul.0 q:attention.0 q:attention.0s q:matmul.1");
+        if (pushed) rp__policy_pop(s->ctx);
+        else rp_set_policy(s->ctx, NULL);
+        rp_policy_free(s->policy);
+        assert_null(rp__tape_opened(s->ctx)->decider.decide);
+
+        witness w = { 0 };
+        assert_ok(s->ctx, rp_policy_new(s->ctx, "later", &later));
+        assert_ok(s->ctx, rp_policy_call(later, every_second_matmul, start_again, &w));
+        assert_false(rp__policy_has_seen(s->ctx, "attention"));
+        rp_set_policy(s->ctx, later);
+        assert_ok(s->ctx, decide(s->ctx, 5, &matmul, "q", 2, verdict));
+        assert_int_equal(verdict[0].fate, RP_RECOMPUTE);
+        assert_ok(s->ctx, decide(s->ctx, 6, &matmul, "q", 2, verdict));
+        assert_int_equal(verdict[0].fate, RP_KEEP);
+        assert_string_equal(w.log, " q:matmul.0 q:matmul.1");
+        assert_int_equal(s->w.asked, 4);
+        s->policy = later;
+        scene_close(s);
+    }
+}
+
 static void each_failing_allocation_of_a_decision_is_told(void **state)
 {
     (void)state;
@@ -501,6 +537,7 @@ int main(void)
         cmocka_unit_test(a_call_that_is_taken_back_is_not_seen_twice),
         cmocka_unit_test(a_policy_that_changed_is_asked_again),
         cmocka_unit_test(a_policy_within_is_asked_about_its_own_calls),
+        cmocka_unit_test(what_a_freed_policy_was_asked_about_is_forgotten_in_the_middle_of_a_pass),
         cmocka_unit_test(each_failing_allocation_of_a_decision_is_told),
         cmocka_unit_test(a_policy_of_a_module_decides_in_its_forward_alone),
     };
