@@ -79,9 +79,10 @@ static watched_step *smollm2(const char *more, const char *also)
 static const rp_page_owner owners[] = { { "norm", "rmsnorm" }, { "layers.0", "matmul" } };
 static const rp_page_work works[]   = { { 1, "forward", "layers.0", "matmul" }, { 3, "backward", "layers.0", "matmul" } };
 static const rp_page_buffer buffers[] = {
-    { 1000, 0, 0, 6, RP_MEM_PARAM, -1, -1, 0 },
+    { 1000, 0, 0, 6, RP_MEM_PARAM, 0, 1, 0 },           /* kept from the first event on */
     { 4096, 1024, 1, 5, RP_MEM_TEMP, 2, 4, 1 },
     { 640, 5120, 2, 3, RP_MEM_COMM, -1, -1, 1 },
+    { 0, 5120, 2, 6, RP_MEM_TEMP, 5, 6, 1 },            /* … until the last one */
     { 0, 5120, 3, 3, RP_MEM_TEMP, -1, -1, 1 },
 };
 static const rp_page_slot slots[]   = { { "layers.*", "matmul", "bf16 [2, 4]", "keep", "a rule", 16, 3, 1e-3, 0 } };

@@ -174,6 +174,44 @@ static void a_loss_that_is_not_finite_is_not_told_as_a_number(void **state)
     step_free(step);
 }
 
+/* The steps of a long run are thinned: evenly, as little as the page allows, and with both ends. Lines with a validation, too. */
+static void a_long_run_is_shown_by_steps_at_one_distance_and_its_last(void **state)
+{
+    (void)state;
+    enum { MOST = 4096, VAL = 1500 };
+    static const int64_t lengths[] = { 1, MOST, MOST + 1, 2 * (MOST - 1), 2 * MOST - 1, 2 * MOST };
+    watched_step *step = watch(steps[0][0], steps[0][1]);
+    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    char *text         = malloc(2 * MOST * 64);
+
+    assert_non_null(text);
+    for (int k = 0; k < RP_COUNT(lengths); k++) {
+        rp_bump bump = { .ctx = ctx };
+        int64_t n = lengths[k], used = 0, n_even = 0, n_val = 0;
+        rp_page p;
+        for (int64_t i = 1; i <= n; i++)
+            used += snprintf(text + used, 64, "{\"step\": %" PRId64 ", \"loss\": 1%s}\n", i, i % VAL ? "" : ", \"val_loss\": 2");
+        assert_ok(ctx, losses_of(step, text, &bump, &p));
+        int64_t distance = p.n_losses > 1 ? p.loss[1].step - p.loss[0].step : 1;
+        for (int i = 0; i < p.n_losses; i++) {
+            bool even = (p.loss[i].step - 1) % distance == 0;
+            assert_true(even || p.loss[i].step == n || p.loss[i].has_val);
+            assert_true(p.loss[i].has_val == (p.loss[i].step % VAL == 0) && (!i || p.loss[i].step > p.loss[i - 1].step));
+            n_even += even;
+            n_val += p.loss[i].has_val;
+        }
+        assert_true(p.loss[0].step == 1 && p.loss[p.n_losses - 1].step == n);
+        assert_int_equal(n_val, n / VAL);
+        assert_int_equal(n_even, (n - 1) / distance + 1);
+        assert_true(n > MOST || p.n_losses == n);
+        assert_true(n_even <= MOST && (distance == 1 || (n - 1) / (distance - 1) + 1 >= MOST));     /* a smaller distance would fill the page */
+        rp__bump_free(&bump);
+    }
+    free(text);
+    test_ctx_free(ctx);
+    step_free(step);
+}
+
 /* ---- what can go wrong ---- */
 
 static void a_failing_allocation_is_told(void **state)
@@ -204,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_work_begins_with_the_first_event_of_another_call),
         cmocka_unit_test(lines_of_slots_stand_for_all_of_them),
         cmocka_unit_test(a_loss_that_is_not_finite_is_not_told_as_a_number),
+        cmocka_unit_test(a_long_run_is_shown_by_steps_at_one_distance_and_its_last),
         cmocka_unit_test(a_failing_allocation_is_told),
     };
 
