@@ -545,6 +545,32 @@ static void a_written_recipe_reads_back_the_same(void **state)
     assert_true(n_read > 50);
 }
 
+/* ---- files ---- */
+
+static void a_recipe_that_cannot_be_opened_or_read_is_told(void **state)
+{
+    (void)state;
+    static const struct { const char *path; rp_status status; const char *says; } cases[] = {
+        { "/nowhere/r.yaml", RP_ERR_CONFIG, "cannot open '/nowhere/r.yaml': No such file or directory" },
+        { "/dev/null/r.yaml", RP_ERR_CONFIG, "cannot open '/dev/null/r.yaml': Not a directory" },
+        { "/proc", RP_ERR_IO, "cannot read '/proc': Is a directory" },
+    };
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_recipe *recipe = NULL, *wrong = NULL;
+        rp_report report;
+        rp__report_open(&report, ctx);
+        assert_int_equal(rp__recipe_load(ctx, cases[i].path, 0, NULL, &report, &recipe), cases[i].status);
+        assert_string_equal(rp_error(ctx), cases[i].says);
+        assert_int_equal(rp__recipe_load_with_errors(ctx, cases[i].path, 0, NULL, 0, &report, &wrong), cases[i].status);
+        assert_string_equal(rp_error(ctx), cases[i].says);
+        assert_true(!recipe && !wrong && !report.n_errors);
+        rp__report_close(&report);
+    }
+    test_ctx_free(ctx);
+}
+
 /* ---- memory ---- */
 
 static void a_refused_allocation_anywhere_leaves_nothing_behind(void **state)
@@ -594,6 +620,7 @@ int main(void)
         cmocka_unit_test(references_take_other_keys_values),
         cmocka_unit_test(references_that_multiply_are_refused),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
+        cmocka_unit_test(a_recipe_that_cannot_be_opened_or_read_is_told),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
