@@ -14,7 +14,8 @@ static rp_status read_source(rp_ctx *ctx, const source *s, rp_report *report, rp
 
 /* ---- recipes ---- */
 
-static rp_status read_and_write(rp_ctx *ctx, const source *s)
+/* Hints of errors may be left out where memory ends. A recipe that is read is the one that the first call reads. */
+static rp_status read_and_write(rp_ctx *ctx, const source *s, char **first)
 {
     rp_recipe *recipe = NULL;
     rp_bump bump      = { .ctx = ctx };
@@ -24,6 +25,8 @@ static rp_status read_and_write(rp_ctx *ctx, const source *s)
     rp__report_open(&report, ctx);
     rp_status status = read_source(ctx, s, &report, &recipe);
     if (status == RP_OK) status = rp__recipe_write(recipe, &bump, &text);
+    if (status == RP_OK && !*first) *first = strdup(text);
+    if (status == RP_OK) assert_string_equal(text, *first);
     rp__bump_free(&bump);
     rp__recipe_free(recipe);
     rp__report_close(&report);
@@ -35,8 +38,8 @@ static rp_status read_and_write(rp_ctx *ctx, const source *s)
 /* References, settings, lists; and the spellings of other programs. */
 static const source sources[] = {
     { M "seed: 3\nmax_steps: ${seed}\noutput_dir: out/${seed}/x${optimizer.lr}\noptimizer: {lr: 1e-3, betas: [0.9, 0.95]}\n"
-      "lora: {rank: 2, target: [q, v]}\ndataset: {path: [a, b], format: text}\nlog_dir: ${output_dir}\n", 2, { "lora.alpha=4", "optimizer.lr=${seed}" } },
-    { M "activation_checkpointing: {mode: none, rules: [{path: \"*.attn.*\", op: matmul, fate: keep}], conditions: [{layers: [0, 2-3]}]}\n", 0, { 0 } },
+      "lora: {rank: 2, modules: [q, v]}\ndataset: {path: [a, b], format: text}\nresume: ${output_dir}\n", 2, { "lora.alpha=4", "optimizer.lr=${seed}" } },
+    { M "activation_checkpointing: {rules: [{path: \"*.attn.*\", op: matmul, fate: keep}], conditions: [{layers: [0, 2-3]}]}\n", 0, { 0 } },
     { M "ac_mode: selective\nac_option: 2\nfsdp_reshard_after_forward: false\ncustom_sharded_layers: [tok_embeddings, output]\n", 0, { 0 } },
     { M "ac_mode: selective\nac_option: op\n", 0, { 0 } },
     { M "ac_conditions:\n- torchtune.training.activations.selective_active_checkpointing_condition\n- k: 4\n", 0, { 0 } },
@@ -46,20 +49,20 @@ static const source sources[] = {
 
 static rp_status read_all(rp_ctx *ctx, void *user)
 {
-    (void)user;
-    for (int i = 0; i < RP_COUNT(sources); i++) {
-        rp_status status = read_and_write(ctx, &sources[i]);
-        if (status == RP_ERR_MEMORY) return status;
-    }
+    char **first = user;
+
+    for (int i = 0; i < RP_COUNT(sources); i++) RP_TRY(read_and_write(ctx, &sources[i], &first[i]));
     return RP_OK;
 }
 
 static void each_call_that_reads_a_recipe_passes_an_error_on(void **state)
 {
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_ctx *ctx                      = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    char *first[RP_COUNT(sources)] = { NULL };
 
     (void)state;
-    every_site_fails_once(ctx, true, 50, read_all, NULL);
+    every_site_fails_once(ctx, true, 50, read_all, first);
+    for (int i = 0; i < RP_COUNT(sources); i++) free(first[i]);
     test_ctx_free(ctx);
 }
 
