@@ -85,11 +85,72 @@ static void it_waits_for_what_neither_its_forward_nor_its_backward_hides(void **
     close_subject(&x);
 }
 
+/* ---- the ways that are found ---- */
+
+/* A chain of calls, each with a result that its own backward needs, and of which every third may be offloaded. */
+static void chain_of(rp_segment_call *call, rp_segment_value *value, int n)
+{
+    value[0] = (rp_segment_value){ .call = -1, .bytes = 16 };
+    for (int c = 0; c < n; c++) {
+        call[c] = (rp_segment_call){ .n_reads = 1, .reads = { c }, .n_made = 1, .made = { c + 1 }, .n_needs = 1, .needs = { c + 1 },
+                                     .run_bytes = 8 + c % 5, .seconds = 0.25 + c % 7, .backward = 0.5, .kept = c % 4 == 2, .offloadable = c % 3 == 0 };
+        value[c + 1] = (rp_segment_value){ .call = c, .bytes = 16 * (1 + c % 6), .until = c + 1 < n ? c + 1 : c, .output = c + 1 == n, .wanted = c + 1 == n,
+                                           .offloadable = call[c].offloadable, .copy = 0.5 };
+    }
+}
+
+static bool has(const uint64_t *bits, int c) { return bits[c / 64] >> (c % 64) & 1; }
+
+/* Calls are written as bits, 64 to a word: each way, read back, has the figures that it was found with, and a call that has no choice keeps to it. */
+static void the_calls_of_a_way_are_those_that_it_was_walked_with(void **state)
+{
+    enum { MOST = 131 };
+    static const int lengths[] = { 1, 5, 63, 64, 65, 66, 127, 128, 129, MOST };
+    static int64_t zeros[MOST];
+
+    (void)state;
+    for (int k = 0; k < RP_COUNT(lengths); k++) {
+        int n = lengths[k], late = 0;
+        rp_segment_call call[MOST];
+        rp_segment_value value[MOST + 1];
+        chain_of(call, value, n);
+        for (int c = 0; c < n; c++) call[c].kept = call[c].kept || (c > 5 && c < n - 5);       /* few are open, those at both ends */
+        for (int c = 0; c < n; c++) call[c].offloadable = value[c + 1].offloadable = call[c].offloadable && (c < 4 || c > n - 4);
+        rp_segment s = { .n_calls = n, .n_values = n + 1, .n_kinds = 1, .call = call, .value = value, .forward_fixed = zeros,
+                         .backward_before = { zeros }, .backward_fixed = { zeros }, .bandwidth = 100 };
+        rp_ctx *ctx  = test_ctx(NULL);
+        rp_bump bump = { .ctx = ctx };
+        rp_segment_ways ways;
+        rp_segment_room room;
+        assert_ok(ctx, rp__segment_room(&bump, &s, &room));
+        assert_ok(ctx, rp__segment_ways(&bump, &s, &ways));
+        assert_true(ways.n > 1 || n == 1);
+        for (int i = 0; i < ways.n; i++) {
+            bool again[MOST], away[MOST];
+            for (int c = 0; c < n; c++) {
+                again[c] = has(ways.recompute + i * ways.words, c);
+                away[c]  = has(ways.offload + i * ways.words, c);
+                late += c > n - 4 && (again[c] || away[c]);
+                if ((again[c] && call[c].kept) || (away[c] && !call[c].offloadable)) fail_msg("%d calls, way %d: call %d has no choice", n, i, c);
+            }
+            rp_chain_option o = rp__segment_walk(&s, again, away, room);
+            const rp_chain_option *found = &ways.option[i];
+            if (o.saved != found->saved || o.forward != found->forward || o.backward[0] != found->backward[0] || o.seconds != found->seconds)
+                fail_msg("%d calls, way %d: saved %lld, found with %lld; %g s, found with %g s", n, i, (long long)o.saved, (long long)found->saved,
+                         o.seconds, found->seconds);
+        }
+        assert_true(late > 0 || n < 5);
+        rp__bump_free(&bump);
+        test_ctx_free(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_replay_reads_is_fetched_ahead_of_it_and_a_guest_comes_once),
         cmocka_unit_test(it_waits_for_what_neither_its_forward_nor_its_backward_hides),
+        cmocka_unit_test(the_calls_of_a_way_are_those_that_it_was_walked_with),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
