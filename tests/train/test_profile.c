@@ -299,6 +299,84 @@ static void an_interrupted_run_leaves_the_profile_of_what_there_was(void **state
     trace_close(&t);
 }
 
+/* ---- kinds ---- */
+
+static rp_cost by_grad(const rp_op_meta *m, rp_pass pass)
+{
+    return (rp_cost){ .flops = (m->in_grad[0] ? 7 : 3) * (pass == RP_BACKWARD ? 2 : 1), .read_bytes = rp_meta_bytes(&m->in[0]) };
+}
+
+static const rp_op costly = { .name = "costly", .n_in = 1, .n_out = 1, .cost = by_grad };
+
+static const char *text_in(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+#define FORWARD RP_DOING_FORWARD, "forward"
+#define BACKWARD RP_DOING_BACKWARD, "backward"
+#define UPDATE RP_DOING_UPDATE, "update"
+
+/* Spans that differ in one property have a line each, whichever it is. */
+static void what_a_span_is_told_with_is_its_own(void **state)
+{
+    (void)state;
+    static const struct { rp_doing doing; const char *cat, *name, *path; rp_meta in[2]; bool grad; int64_t bytes, flops; const char *inputs; } spans[] = {
+        { FORWARD, "a", "p", { { RP_F32, 2, { 4, 6 } } }, false, 96, 3, "fp32 [4, 6]" },
+        { BACKWARD, "a", "p", { { RP_F32, 2, { 4, 6 } } }, false, 96, 6, "fp32 [4, 6]" },
+        { FORWARD, "b", "p", { { RP_F32, 2, { 4, 6 } } }, false, 96, 3, "fp32 [4, 6]" },
+        { FORWARD, "a", "q", { { RP_F32, 2, { 4, 6 } } }, false, 96, 3, "fp32 [4, 6]" },
+        { FORWARD, "a", "p", { { RP_BF16, 2, { 4, 6 } } }, false, 48, 3, "bf16 [4, 6]" },
+        { FORWARD, "a", "p", { { RP_F32, 2, { 6, 4 } } }, false, 96, 3, "fp32 [6, 4]" },
+        { FORWARD, "a", "p", { { RP_F32, 1, { 4 } } }, false, 16, 3, "fp32 [4]" },
+        { FORWARD, "a", "p", { { RP_F32, 2, { 4, 6 } } }, true, 96, 7, "fp32 [4, 6]" },
+        { BACKWARD, "a", "p", { { RP_F32, 2, { 4, 6 } } }, true, 96, 14, "fp32 [4, 6]" },
+        { FORWARD, "a", "p", { { RP_F32, 2, { 4, 6 } }, { RP_F32, 1, { 4 } } }, false, 96, 3, "fp32 [4, 6], fp32 [4]" },
+        { FORWARD, "a", "p", { { RP_F32, 2, { 4, 6 } }, { RP_F32, 1, { 5 } } }, false, 96, 3, "fp32 [4, 6], fp32 [5]" },
+        { UPDATE, "a", "p", { { 0 } }, false, 10, 0, "" },
+        { UPDATE, "a", "p", { { 0 } }, false, 20, 0, "" },
+        { UPDATE, "a", "q", { { 0 } }, false, 20, 0, "" },
+    };
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_profile *p;
+    json_error_t error;
+    json_t *event;
+    size_t i, n = 0;
+
+    assert_ok(ctx, rp__tape_open(ctx));
+    assert_ok(ctx, rp__profile_new(ctx, &p));
+    rp__profile_step_begin(p, 2);
+    for (i = 0; i < 2 * RP_COUNT(spans); i++) {
+        int k        = (int)(i % RP_COUNT(spans));
+        rp_op_meta m = { .ctx = ctx, .op = &costly, .n_in = spans[k].in[1].ndim ? 2 : 1, .in = { spans[k].in[0], spans[k].in[1] },
+                         .in_grad = { spans[k].grad } };
+        rp__watch_end(ctx, (rp_span){ .doing = spans[k].doing, .name = spans[k].name, .path = spans[k].path, .call = spans[k].in[0].ndim ? &m : NULL,
+                                      .bytes = spans[k].in[0].ndim ? 0 : spans[k].bytes, .began = rp__watch_begin(ctx) });
+    }
+    rp__profile_step_end(p, 1, &(rp_tape_stats){ 0 });
+    assert_ok(ctx, rp__profile_write(p, dir.path));
+    json_t *root = json_load_file(temp_path(&dir, "profile.trace.json"), 0, &error);
+    assert_non_null(root);
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+        const json_t *args = json_object_get(event, "args");
+        size_t k           = n % RP_COUNT(spans);
+        if (strcmp(text_in(event, "ph"), "X") || !strcmp(text_in(event, "cat"), "step")) continue;
+        assert_string_equal(text_in(event, "cat"), spans[k].cat);
+        assert_string_equal(text_in(event, "name"), spans[k].name);
+        assert_string_equal(text_in(args, "path"), spans[k].path);
+        assert_string_equal(text_in(args, "inputs"), spans[k].inputs);
+        if (number(args, "bytes") != (double)spans[k].bytes || number(args, "flops") != (double)spans[k].flops)
+            fail_msg("span %d: %g bytes, %g FLOPs", (int)k, number(args, "bytes"), number(args, "flops"));
+        n++;
+    }
+    assert_int_equal(n, 2 * RP_COUNT(spans));
+    json_decref(root);
+    rp__profile_free(p);
+    test_ctx_free(ctx);
+}
+
 /* What a profile holds does not grow with the run: beyond its room it sums, and leaves spans out of the trace. */
 static void more_spans_than_there_is_room_for_are_summed_and_counted(void **state)
 {
@@ -349,6 +427,7 @@ int main(void)
         TEST(a_profile_changes_no_bit_and_no_byte_of_memory),
         TEST(outside_the_profiled_steps_nobody_watches),
         TEST(an_interrupted_run_leaves_the_profile_of_what_there_was),
+        TEST(what_a_span_is_told_with_is_its_own),
         TEST(more_spans_than_there_is_room_for_are_summed_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
