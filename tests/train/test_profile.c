@@ -330,6 +330,7 @@ static void what_a_span_is_told_with_is_its_own(void **state)
         { FORWARD, "a", "q", { { RP_F32, 2, { 4, 6 } } }, false, 96, 3, "fp32 [4, 6]" },
         { FORWARD, "a", "p", { { RP_BF16, 2, { 4, 6 } } }, false, 48, 3, "bf16 [4, 6]" },
         { FORWARD, "a", "p", { { RP_F32, 2, { 6, 4 } } }, false, 96, 3, "fp32 [6, 4]" },
+        { FORWARD, "a", "p", { { RP_F32, 2, { 4, 5 } } }, false, 80, 3, "fp32 [4, 5]" },
         { FORWARD, "a", "p", { { RP_F32, 1, { 4 } } }, false, 16, 3, "fp32 [4]" },
         { FORWARD, "a", "p", { { RP_F32, 2, { 4, 6 } } }, true, 96, 7, "fp32 [4, 6]" },
         { BACKWARD, "a", "p", { { RP_F32, 2, { 4, 6 } } }, true, 96, 14, "fp32 [4, 6]" },
