@@ -9,6 +9,8 @@
 
 #define PARENTHESES "(((((((((((((((((((((((((((((((((((((((("
 
+#define SUMS "+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1"
+
 static const struct { const char *text, *message; } refused[] = {
     { "{{ 1 // 0 }}", "a division by zero" },
     { "{{ 1.5 / 0 }}", "a division by zero" },
@@ -27,6 +29,11 @@ static const struct { const char *text, *message; } refused[] = {
     { "{{ 'a' | abs }}", "a text has no absolute value" },
     { "{{ 'a' | round }}", "a text cannot be rounded so" },
     { "{{ 3 | length }}", "a whole number has no length" },
+    { "{{ [1] | tojson(1) }}", "'tojson' takes indent, ensure_ascii and sort_keys by name, and nothing else" },
+    { "{{ [1] | tojson(separators=1) }}", "'tojson' takes indent, ensure_ascii and sort_keys by name, and nothing else" },
+    { "{{ 1 " SUMS SUMS SUMS "}}", "an expression has more than 100 parts in a row" },
+    { "{{ 'abc'[::0] }}", "the step of a slice of a text must be a whole number other than 0" },
+    { "{{ [1].index(2) }}", "'index': the value is not in the list" },
     { "{# a", "a comment does not end" },
     { "{{ 99999999999999999999 }}", "'99999999999999999999' is not a number" },
     { "{{ a ? b }}", "the character '?' has no meaning here" },

@@ -129,11 +129,33 @@ static void bytes_without_a_token_are_unk_or_nothing(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_character_without_a_token_is_refused_where_nothing_stands_for_it(void **state)
+{
+    static const char text[] = "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1],[\"ab\",-2]]}}";
+    rp_ctx *ctx     = test_ctx(NULL);
+    rp_tokenizer *t = NULL;
+    int32_t *ids    = NULL;
+    int64_t n       = 0;
+
+    (void)state;
+    assert_ok(ctx, build(ctx, text, &t));
+    assert_ok(ctx, rp__tokenizer_encode(t, "aaa", 3, &ids, &n));
+    assert_int_equal(n, 3);
+    rp__release(ids);
+    ids = NULL;
+    assert_int_equal(rp__tokenizer_encode(t, "aba b", 5, &ids, &n), RP_ERR_UNSUPPORTED);
+    assert_string_equal(rp_error(ctx), "a character has no token, and the tokenizer has no token for unknown characters");
+    assert_null(ids);
+    rp__tokenizer_free(t);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_known_is_refused_by_name),
         cmocka_unit_test(bytes_without_a_token_are_unk_or_nothing),
+        cmocka_unit_test(a_character_without_a_token_is_refused_where_nothing_stands_for_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,10 +127,40 @@ static void a_batch_without_rows_loses_nothing_and_teaches_nothing(void **state)
     test_ctx_free(ctx);
 }
 
+static void tokens_that_are_no_batch_of_the_model_are_refused(void **state)
+{
+    (void)state;
+    static const struct { rp_meta tokens; rp_status status; const char *says; } cases[] = {
+        { { RP_F32, 2, { 1, 4 } }, RP_ERR_SHAPE, "tokens are fp32 [1, 4], expected int32 [rows, length]" },
+        { { RP_I32, 1, { 4 } }, RP_ERR_SHAPE, "tokens are int32 [4], expected int32 [rows, length]" },
+        { { RP_I32, 2, { 4, 0 } }, RP_ERR_SHAPE, "tokens are int32 [4, 0], expected int32 [rows, length]" },
+        { { RP_I32, 2, { 1, 100000 } }, RP_ERR_ARG, "100000 tokens are more than the model's context of " },
+    };
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_model *m = NULL;
+
+    assert_int_equal(rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", &(rp_model_options){ .dtype = RP_F64 }, &m), RP_ERR_DTYPE);
+    assert_string_equal(rp_error(ctx), "a model is fp32 or bf16, not fp64");
+    assert_null(m);
+    assert_ok(ctx, rp_model_new(ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", &(rp_model_options){ .dtype = RP_F32 }, &m));
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_tensor *tokens, *loss = NULL;
+        assert_ok(ctx, rp_tensor_new(ctx, &cases[i].tokens, RP_MEM_TEMP, &tokens));
+        assert_int_equal(rp_model_loss(m, tokens, tokens, 1, &loss), cases[i].status);
+        assert_int_equal(strncmp(rp_error(ctx), cases[i].says, strlen(cases[i].says)), 0);
+        assert_null(loss);
+        rp_forget(ctx);
+        rp_tensor_unref(tokens);
+    }
+    rp_model_free(m);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_model_takes_its_checkpointing_along),
+        cmocka_unit_test(tokens_that_are_no_batch_of_the_model_are_refused),
         cmocka_unit_test(a_pass_that_fails_is_forgotten),
         cmocka_unit_test(a_batch_without_rows_loses_nothing_and_teaches_nothing),
     };

@@ -52,7 +52,10 @@ static void doubles_beyond_int32_are_refused_before_any_is_written(void **state)
     (void)state;
     assert_ok(ctx, rp_tensor_write(t, (double[]){ 2147483647.0, -2147483648.0 }, 2));
     for (int i = 0; i < RP_COUNT(wrong); i++) {
+        char expected[128];
+        snprintf(expected, sizeof expected, "rp_tensor_write: element 1 is %g, beyond int32", wrong[i]);
         assert_int_equal(rp_tensor_write(t, (double[]){ 5, wrong[i] }, 2), RP_ERR_ARG);
+        assert_string_equal(rp_error(ctx), expected);
         assert_ok(ctx, rp_tensor_read(t, got, 2));
         assert_true(got[0] == 2147483647.0 && got[1] == -2147483648.0);
     }

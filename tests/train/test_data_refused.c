@@ -93,6 +93,8 @@ static void wrong_keys_and_too_little_data_say_what_to_change(void **state)
     c = config_of(path, "jsonl");
     c.column = NULL;
     refuse(ctx, &c, RP_ERR_CONFIG, "dataset.column is not set");
+    c = config_of(path, "chat");
+    refuse(ctx, &c, RP_ERR_CONFIG, "dataset.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template");
     rp_data_source s = source_of(ctx);
     rp_data *d       = NULL;
     s.vocab          = 0;

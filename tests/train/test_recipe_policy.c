@@ -214,6 +214,7 @@ static void foreign_keys_without_equivalent_are_errors(void **state)
         { "recompute_granularity: selective\nrecompute_num_layers: 2\n", "r.yaml:3: 'recompute_num_layers' is for 'recompute_granularity: full'" },
         { "ac_variant: full_activation_checkpointing\nactivation_checkpointing_modules: [GPT2Block]\n",
           "r.yaml:3: 'activation_checkpointing_modules' and 'ac_variant' both choose what is checkpointed; keep one" },
+        { "ac_mode: full\nac_conditions:\n- k: 4\n", "r.yaml:2: 'ac_mode' and 'ac_conditions' both choose what is checkpointed; keep one" },
         { "ac_mode: ful\n", "r.yaml:2: unknown 'ac_mode' 'ful' (did you mean 'full'?)" },
         { "fsdp_reshard_after_forward: true\ndist: {reshard_after_forward: true}\n",
           "r.yaml:2: 'fsdp_reshard_after_forward' and 'dist.reshard_after_forward' set the same thing; keep one" },

@@ -77,6 +77,23 @@ static void refusals_name_the_line(void **state)
     assert_refused("<<: 3\n", 1, "'<<' wants a map");
 }
 
+static void a_document_beyond_a_mebibyte_is_refused(void **state)
+{
+    (void)state;
+    char *text = calloc(1, RP_YAML_MAX_BYTES + 2), shown[256];
+
+    assert_non_null(text);
+    memset(text, ' ', RP_YAML_MAX_BYTES + 1);
+    memcpy(text, "a: 1", 4);
+    reading fits = read_text(text, RP_YAML_MAX_BYTES), more = read_text(text, RP_YAML_MAX_BYTES + 1);
+    assert_int_equal(fits.status, RP_OK);
+    assert_int_equal(more.status, RP_ERR_CONFIG);
+    assert_string_equal(rp__report_line(more.report.first, shown, sizeof shown), "a.yaml: too large: more than 1048576 bytes");
+    end(&fits);
+    end(&more);
+    free(text);
+}
+
 static void deep_nesting_is_refused_and_64_levels_are_not(void **state)
 {
     (void)state;
@@ -172,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_and_yaml_of_one_recipe_are_the_same_tree),
         cmocka_unit_test(refusals_name_the_line),
+        cmocka_unit_test(a_document_beyond_a_mebibyte_is_refused),
         cmocka_unit_test(deep_nesting_is_refused_and_64_levels_are_not),
         cmocka_unit_test(aliases_that_multiply_are_refused),
         cmocka_unit_test(merge_keys_fill_in_what_a_map_lacks),
