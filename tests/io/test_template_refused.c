@@ -95,6 +95,29 @@ static void each_refusal_has_its_message_and_its_line(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_conversation_that_is_nested_too_deep_is_refused(void **state)
+{
+    static const char text[] = "{{ x | length }}";
+    rp_ctx *ctx    = test_ctx(NULL);
+    rp_template *t = NULL;
+
+    (void)state;
+    assert_ok(ctx, rp__template_new(ctx, "m", text, (int64_t)strlen(text), &t));
+    for (int more = 0; more < 2; more++) {
+        rp_template_text out = { 0 };
+        json_t *deep         = json_array();
+        for (int i = 2; i < RP_TEMPLATE_RUN_DEPTH + more; i++) deep = json_pack("[o]", deep);
+        json_t *vars     = json_pack("{so}", "x", deep);         /* the first of the levels */
+        rp_status status = rp__template_render(t, vars, RP_CHAT_DATE, &out);
+        assert_int_equal(status, more ? RP_ERR_FORMAT : RP_OK);
+        if (more) assert_string_equal(rp_error(ctx), "the chat template of 'm', line 1: the conversation is nested more than 400 deep");
+        rp__template_text_free(&out);
+        json_decref(vars);
+    }
+    rp__template_free(t);
+    test_ctx_free(ctx);
+}
+
 static void a_template_of_more_than_a_mebibyte_is_not_read(void **state)
 {
     enum { BYTES = (1 << 20) + 1 };
@@ -145,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_refusal_has_its_message_and_its_line),
+        cmocka_unit_test(a_conversation_that_is_nested_too_deep_is_refused),
         cmocka_unit_test(a_template_of_more_than_a_mebibyte_is_not_read),
         cmocka_unit_test(a_run_ends_when_its_time_is_over),
     };

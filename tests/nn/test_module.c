@@ -356,12 +356,27 @@ static void a_list_of_modules_is_no_region_but_its_members_are(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_list_of_modules_cannot_be_called(void **state)
+{
+    (void)state;
+    rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_tensor *out = NULL;
+    rp_module *root = printed_tree(ctx), *list = root->first_child->next;
+
+    assert_int_equal(rp__module_call(list, NULL, &out), RP_ERR_STATE);
+    assert_string_equal(rp_error(ctx), "'layers' is a list of modules; call its members");
+    assert_null(out);
+    rp__module_free(root);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_tells_the_layer_it_leads_through),
         cmocka_unit_test(a_walk_visits_parents_first_and_nothing_beside_its_root),
         cmocka_unit_test(a_module_knows_its_path_its_parent_and_itself_while_it_runs),
+        cmocka_unit_test(a_list_of_modules_cannot_be_called),
         cmocka_unit_test(the_text_of_a_tree_does_not_show_what_is_checkpointed),
         cmocka_unit_test(a_text_without_memory_is_an_error_and_leaves_nothing),
         cmocka_unit_test(a_part_in_evaluation_mode_leaves_the_others_in_theirs),

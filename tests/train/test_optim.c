@@ -106,6 +106,26 @@ static void trajectories_are_those_of_torch(void **state)
     json_decref(all);
 }
 
+static void parameters_that_are_not_floating_are_refused_unless_they_are_frozen(void **state)
+{
+    (void)state;
+    rp_ctx *ctx            = test_ctx(NULL);
+    rp_optim_config config = config_of("adamw");
+    rp_tensor *w = make(ctx, RP_F32, 4, RP_MEM_PARAM), *ids = make(ctx, RP_I32, 3, RP_MEM_PARAM);
+    rp_optim_param params[] = { { .path = "w", .tensor = w }, { .path = "ids", .tensor = ids } };
+    rp_optim *optim = NULL;
+
+    assert_int_equal(rp__optim_new(ctx, &config, params, 2, &optim), RP_ERR_DTYPE);
+    assert_string_equal(rp_error(ctx), "the parameter 'ids' is int32 [3]: only floating-point ones are optimized");
+    assert_null(optim);
+    params[1].frozen = true;
+    assert_ok(ctx, rp__optim_new(ctx, &config, params, 2, &optim));
+    rp__optim_free(optim);
+    rp_tensor_unref(w);
+    rp_tensor_unref(ids);
+    test_ctx_free(ctx);
+}
+
 /* ---- every combination of dtypes ---- */
 
 typedef struct { rp_dtype param, grad, state; bool master, stochastic; const char *name; double momentum; } variant;
@@ -569,6 +589,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trajectories_are_those_of_torch),
+        cmocka_unit_test(parameters_that_are_not_floating_are_refused_unless_they_are_frozen),
         cmocka_unit_test(kernels_agree_with_the_reference_in_every_dtype),
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(updates_of_slices_are_those_of_the_whole_to_the_bit),
