@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <locale.h>
 #include <math.h>
+#include <sys/stat.h>
 
 #include "temp.h"
 #include "train/metrics.h"
@@ -137,6 +138,28 @@ static void resuming_cuts_after_the_step_and_drops_what_is_torn(void **state)
     test_ctx_free(ctx);
 }
 
+/* Whatever the file of another program holds, and even where it can only be written to. */
+static void a_run_from_the_start_keeps_no_line(void **state)
+{
+    (void)state;
+    static const char *const others[] = { "{\"step\": 0}\n{\"step\": 1}\n", "{\"step\": -3}\n", "{\"step\": 1}\n", "step,loss\n0,1\n" };
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    char path[512];
+
+    for (int i = 0; i < RP_COUNT(others); i++) {
+        rp_metrics_file *m;
+        snprintf(path, sizeof path, "%s", temp_text(&dir, "m", others[i]));
+        assert_int_equal(chmod(path, 0200), 0);
+        assert_ok(ctx, rp__metrics_open(ctx, path, 0, &m));
+        rp__metrics_close(m);
+        assert_int_equal(chmod(path, 0600), 0);
+        assert_string_equal(contents(path), "");
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 static void a_file_that_cannot_be_written_is_an_error(void **state)
 {
     (void)state;
@@ -155,6 +178,7 @@ int main(void)
         cmocka_unit_test(numbers_are_the_shortest_that_read_back),
         cmocka_unit_test(numbers_do_not_follow_the_locale),
         cmocka_unit_test(lines_hold_the_promised_keys_in_order),
+        cmocka_unit_test(a_run_from_the_start_keeps_no_line),
         cmocka_unit_test(resuming_cuts_after_the_step_and_drops_what_is_torn),
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
     };
