@@ -9,7 +9,7 @@ static rp_status no_meaning(rp_run *run, rp_text sign, const rp_value *a, const 
                         rp__value_kind_name(b));
 }
 
-static rp_status too_large(rp_run *run) { return rp__run_fail(run, RP_ERR_FORMAT, "a whole number does not fit 64 bits"); }
+rp_status rp__run_overflow(rp_run *run) { return rp__run_fail(run, RP_ERR_FORMAT, "a whole number does not fit 64 bits"); }
 
 static bool whole(const rp_value *v, int64_t *out)
 {
@@ -45,7 +45,7 @@ static rp_status ints(rp_run *run, rp_text sign, int64_t a, int64_t b, rp_value 
     else if (b == -1 && a == INT64_MIN) fits = rp__text_is(sign, "%");
     else r = rp__text_is(sign, "%") ? a - b * floor_div(a, b) : floor_div(a, b);
     *out = RP_INT_VALUE(r);
-    return fits ? RP_OK : too_large(run);
+    return fits ? RP_OK : rp__run_overflow(run);
 }
 
 static rp_status floats(rp_run *run, rp_text sign, double a, double b, rp_value *out)

@@ -113,31 +113,46 @@ FILTER(f_tojson)
 
 /* ---- numbers ---- */
 
-/* The value as a number; `fallback` if it is not one. */
-static rp_status filters_number_of(rp_run *run, const rp_value *v, double fallback, double *out)
+enum { NUMBER_CHARS = 64 };
+
+/* The text without the spaces around it; an empty one if it is longer than any number. */
+static rp_status digits_of(rp_run *run, rp_text text, char digits[NUMBER_CHARS])
 {
-    char digits[64];
     rp_text t;
 
-    *out = rp__value_is_number(v) ? rp__value_number(v) : fallback;
-    if (v->kind != RP_V_TEXT) return RP_OK;
-    RP_TRY(rp__text_strip(run, v->text, NULL, true, true, &t));
-    if (t.bytes >= (int64_t)sizeof digits) return RP_OK;
-    memcpy(digits, t.at, (size_t)t.bytes);
-    digits[t.bytes] = 0;
-    if (!rp__parse_double(digits, out)) *out = fallback;
+    RP_TRY(rp__text_strip(run, text, NULL, true, true, &t));
+    int64_t n = t.bytes < NUMBER_CHARS ? t.bytes : 0;
+    memcpy(digits, t.at, (size_t)n);
+    digits[n] = 0;
     return rp__run_step(run, 2);
 }
 
+/* The value as a number; `fallback` if it is not one. */
+static rp_status filters_number_of(rp_run *run, const rp_value *v, double fallback, double *out)
+{
+    char digits[NUMBER_CHARS];
+
+    *out = rp__value_is_number(v) ? rp__value_number(v) : fallback;
+    if (v->kind != RP_V_TEXT) return RP_OK;
+    RP_TRY(digits_of(run, v->text, digits));
+    if (!rp__parse_double(digits, out)) *out = fallback;
+    return RP_OK;
+}
+
+/* A text of digits is read as a whole number, because a double is not exact above 2^53. */
 FILTER(f_int)
 {
-    int64_t fallback;
+    char digits[NUMBER_CHARS] = "";
+    int64_t fallback, whole;
+    double read;
 
     RP_TRY(rp__argument_int(run, a, 0, "default", 0, &fallback));
-    double read;
+    if (self->kind == RP_V_TEXT) RP_TRY(digits_of(run, self->text, digits));
     RP_TRY(filters_number_of(run, self, NAN, &read));
     if (self->kind == RP_V_INT) *out = *self;
-    else if (!(fabs(read) < 0x1p62)) *out = RP_INT_VALUE(fallback);
+    else if (rp__parse_int(digits, INT64_MIN, INT64_MAX, &whole)) *out = RP_INT_VALUE(whole);
+    else if (!isfinite(read)) *out = RP_INT_VALUE(fallback);
+    else if (!(read >= -0x1p63 && read < 0x1p63)) return rp__run_overflow(run);
     else *out = RP_INT_VALUE((int64_t)read);
     return RP_OK;
 }
@@ -157,8 +172,21 @@ FILTER(f_abs)
 {
     (void)a;
     if (!rp__value_is_number(self)) return rp__run_fail(run, RP_ERR_FORMAT, "%s has no absolute value", rp__value_kind_name(self));
-    *out = self->kind == RP_V_FLOAT ? RP_FLOAT_VALUE(fabs(self->f)) : *self;
-    if (self->kind != RP_V_FLOAT && self->i < 0) return rp__run_arithmetic(run, (rp_text){ "-", 1 }, &RP_INT_VALUE(0), self, out);
+    *out = self->kind == RP_V_FLOAT ? RP_FLOAT_VALUE(fabs(self->f)) : RP_INT_VALUE(self->kind == RP_V_BOOL ? self->b : self->i);
+    if (out->kind == RP_V_INT && out->i < 0) return rp__run_arithmetic(run, (rp_text){ "-", 1 }, &RP_INT_VALUE(0), self, out);
+    return RP_OK;
+}
+
+/* Exact, half to even. places: at least -15 */
+static rp_status round_whole(rp_run *run, int64_t n, int64_t places, rp_value *out)
+{
+    int64_t unit = 1;
+
+    for (; places < 0; places++) unit *= 10;
+    int64_t rest = n % unit, twice = rest < 0 ? -2 * rest : 2 * rest, near = n - rest;
+    bool away    = twice > unit || (twice == unit && near / unit % 2 != 0);
+    if (away && __builtin_add_overflow(near, n < 0 ? -unit : unit, &near)) return rp__run_overflow(run);
+    *out = RP_INT_VALUE(near);
     return RP_OK;
 }
 
@@ -169,11 +197,13 @@ FILTER(f_round)
 
     RP_TRY(rp__argument_int(run, a, 0, "precision", 0, &places));
     RP_TRY(rp__argument_text(run, a, 1, "method", (rp_text){ "common", 6 }, &how));
+    bool common = rp__text_is(how, "common"), up = rp__text_is(how, "ceil");
     if (!rp__value_is_number(self) || places > 15 || places < -15)
         return rp__run_fail(run, RP_ERR_FORMAT, "%s cannot be rounded so", rp__value_kind_name(self));
+    if (!common && !up && !rp__text_is(how, "floor")) return rp__run_fail(run, RP_ERR_FORMAT, "'round' knows the methods common, ceil and floor only");
+    if (common && self->kind != RP_V_FLOAT) return round_whole(run, self->kind == RP_V_BOOL ? self->b : self->i, places, out);
     double scale = pow(10, (double)places), scaled = rp__value_number(self) * scale;
-    double r = rp__text_is(how, "ceil") ? ceil(scaled) : rp__text_is(how, "floor") ? floor(scaled) : nearbyint(scaled);
-    *out     = self->kind == RP_V_FLOAT || how.bytes != 6 ? RP_FLOAT_VALUE(r / scale) : RP_INT_VALUE((int64_t)(r / scale));
+    *out = RP_FLOAT_VALUE((common ? nearbyint(scaled) : up ? ceil(scaled) : floor(scaled)) / scale);
     return RP_OK;
 }
 

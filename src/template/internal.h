@@ -195,6 +195,8 @@ rp_status rp__run_attribute(rp_run *run, const rp_value *of, rp_text name, rp_va
 rp_status rp__run_item(rp_run *run, const rp_value *of, const rp_value *key, rp_value *out);
 /* `sign` is one of + - * / // % **. + also joins texts and lists, * repeats them, and % formats a text. */
 rp_status rp__run_arithmetic(rp_run *run, rp_text sign, const rp_value *a, const rp_value *b, rp_value *out);
+/* Report a whole number that does not fit 64 bits. Returns RP_ERR_FORMAT. */
+rp_status rp__run_overflow(rp_run *run);
 /* Look up a name: frames from the innermost outwards, then functions. The result is undefined if none has it. */
 rp_status rp__run_lookup(rp_run *run, rp_text name, rp_value *out);
 

@@ -66,7 +66,7 @@ static rp_status read_clock(rp_run *run)
 {
     run->clock_step = run->steps + RP_CLOCK_STEPS;
     if (rp__cpu_seconds() - run->began <= run->of->most_seconds) return RP_OK;
-    return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than 1 s of the processor's time");
+    return rp__run_fail(run, RP_TEMPLATE_LIMIT, "it takes more than %g s of the processor's time", run->of->most_seconds);
 }
 
 rp_status rp__run_step(rp_run *run, int64_t steps)

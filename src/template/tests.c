@@ -211,10 +211,11 @@ FUNCTION(f_raise)
     return rp__run_fail(run, RP_ERR_FORMAT, "it refuses the conversation: %.*s", (int)(out->text.bytes < 400 ? out->text.bytes : 400), out->text.at);
 }
 
-/* Formats the date given to the run, in the C locale. */
+/* Formats the date given to the run, in the C locale. strftime_l returns 0 for a text without room and for an empty text, so the format gets
+ * one more character, which is not copied. */
 FUNCTION(f_strftime)
 {
-    char format[128], text[256];
+    char format[128], text[2048];
     time_t second = (time_t)run->date;
     struct tm day;
     rp_text f;
@@ -222,14 +223,17 @@ FUNCTION(f_strftime)
     (void)self;
     RP_TRY(rp__run_step(run, RP_STEPS_DATE));
     RP_TRY(rp__argument_text(run, a, 0, "format", (rp_text){ 0 }, &f));
-    if (f.bytes >= (int64_t)sizeof format || !gmtime_r(&second, &day))
-        return rp__run_fail(run, RP_ERR_FORMAT, "the format of a date has more than %d bytes", (int)sizeof format - 1);
+    if (f.bytes >= (int64_t)sizeof format - 1)
+        return rp__run_fail(run, RP_ERR_FORMAT, "the format of a date has more than %d bytes", (int)sizeof format - 2);
+    if (!gmtime_r(&second, &day)) return rp__run_fail(run, RP_ERR_FORMAT, "second %" PRId64 " has no date", run->date);
     memcpy(format, f.at, (size_t)f.bytes);
-    format[f.bytes]     = 0;
-    locale_t c          = newlocale(LC_ALL_MASK, "C", NULL);
-    size_t written      = c && format[0] ? strftime_l(text, sizeof text, format, &day, c) : 0;
-    if (c) freelocale(c);
-    return rp__run_copy(run, text, (int64_t)written, out);
+    memcpy(format + f.bytes, ".", 2);
+    locale_t c = newlocale(LC_ALL_MASK, "C", NULL);
+    if (!c) return rp__run_fail(run, RP_ERR_MEMORY, "cannot allocate the locale of a date");
+    size_t written = strftime_l(text, sizeof text, format, &day, c);
+    freelocale(c);
+    if (!written) return rp__run_fail(run, RP_ERR_FORMAT, "a date has more than %d bytes", (int)sizeof text - 2);
+    return rp__run_copy(run, text, (int64_t)written - 1, out);
 }
 
 const rp_named_call rp__template_functions[] = {

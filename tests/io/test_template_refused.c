@@ -58,7 +58,13 @@ static const struct { const char *text, *message; } refused[] = {
     { "{{ range(200000) }}", "a range has more than 100000 numbers" },
     { "{{ range | tojson }}", "a function cannot be written as JSON" },
     { "{{ [range] }}", "a function cannot be printed" },
-    { "{{ strftime_now('%Y' * 200) }}", "the format of a date has more than 127 bytes" },
+    { "{{ strftime_now('%Y' * 200) }}", "the format of a date has more than 126 bytes" },
+    { "{{ strftime_now('%3000Y') }}", "a date has more than 2046 bytes" },
+    { "{{ 1.25 | round(1, 'half') }}", "'round' knows the methods common, ceil and floor only" },
+    { "{{ 9223372036854775807 | round(-1) }}", "a whole number does not fit 64 bits" },
+    { "{{ '9223372036854775808' | int }}", "a whole number does not fit 64 bits" },
+    { "{{ 1e19 | int }}", "a whole number does not fit 64 bits" },
+    { "{{ '-1e19' | int }}", "a whole number does not fit 64 bits" },
     { NESTED "{{ n.a == n.b }}", "values nested more than 400 deep are compared" },
     { NESTED "{{ n.a < n.b }}", "values nested more than 400 deep are compared" },
     { NESTED "{{ n.a }}", "the printed value is nested more than 400 deep" },
@@ -152,13 +158,30 @@ static void a_run_ends_when_its_time_is_over(void **state)
     rp__template_text_free(&out);
     t->most_seconds = -1;
     assert_int_equal(rp__template_render(t, none, RP_CHAT_DATE, &out), RP_ERR_UNSUPPORTED);
-    assert_string_equal(rp_error(ctx), "the chat template of 'm', line 1: it takes more than 1 s of the processor's time");
+    assert_string_equal(rp_error(ctx), "the chat template of 'm', line 1: it takes more than -1 s of the processor's time");
     assert_null(out.text);
     rp__template_free(t);
     assert_ok(ctx, rp__template_new(ctx, "m", little, (int64_t)strlen(little), &t));
     t->most_seconds = -1;
     assert_ok(ctx, rp__template_render(t, none, RP_CHAT_DATE, &out));
     rp__template_text_free(&out);
+    rp__template_free(t);
+    json_decref(none);
+    test_ctx_free(ctx);
+}
+
+static void a_date_behind_the_last_year_is_refused_with_its_second(void **state)
+{
+    static const char text[] = "{{ strftime_now('%Y') }}";
+    rp_ctx *ctx          = test_ctx(NULL);
+    json_t *none         = json_object();
+    rp_template_text out = { 0 };
+    rp_template *t       = NULL;
+
+    (void)state;
+    assert_ok(ctx, rp__template_new(ctx, "m", text, (int64_t)strlen(text), &t));
+    assert_int_equal(rp__template_render(t, none, INT64_MAX, &out), RP_ERR_FORMAT);
+    assert_string_equal(rp_error(ctx), "the chat template of 'm', line 1: second 9223372036854775807 has no date");
     rp__template_free(t);
     json_decref(none);
     test_ctx_free(ctx);
@@ -171,6 +194,7 @@ int main(void)
         cmocka_unit_test(a_conversation_that_is_nested_too_deep_is_refused),
         cmocka_unit_test(a_template_of_more_than_a_mebibyte_is_not_read),
         cmocka_unit_test(a_run_ends_when_its_time_is_over),
+        cmocka_unit_test(a_date_behind_the_last_year_is_refused_with_its_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
