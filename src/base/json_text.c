@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ char *rp__json_text(const json_t *value, size_t flags)
 static json_malloc_t before;                /* jansson's functions to allocate … */
 static json_free_t release;                 /* … and to free, as they were before */
 static _Thread_local bool ran_out;
+static _Thread_local int64_t n_lost;        /* failed allocations of this thread */
 static _Thread_local void *spare;           /* used for the first allocation that fails while a text is read; NULL: none */
 static _Thread_local size_t spare_bytes;
 
@@ -52,6 +54,7 @@ static void *watched(size_t bytes)
 
     if (p) return p;
     ran_out = true;
+    n_lost++;
     if (bytes > spare_bytes) return NULL;
     p           = spare;
     spare       = NULL;
@@ -66,12 +69,23 @@ static void watch(void)
     json_set_alloc_funcs(watched, release);
 }
 
-static void begin_watch(void)
+static void watch_once(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, watch);
+}
+
+static void begin_watch(void)
+{
+    watch_once();
     ran_out = false;
+}
+
+int64_t rp__json_lost(void)
+{
+    watch_once();
+    return n_lost;
 }
 
 /* Returns the value, or NULL if an allocation failed, because a part may be missing. */

@@ -7,6 +7,7 @@
 #define RP_JSON_TEXT_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 /* `flags` are those of json_dumps. NULL: memory ran out, or `value` is not JSON. owner: yours to free */
 char *rp__json_text(const json_t *value, size_t flags);
@@ -17,5 +18,9 @@ json_t *rp__json_read(const char *text, size_t bytes, size_t flags, json_error_t
 /* Like json_copy and json_deep_copy. NULL: memory ran out */
 json_t *rp__json_copy(const json_t *value);
 json_t *rp__json_deep_copy(const json_t *value);
+
+/* Number of jansson's allocations that failed in this thread so far. If it grew while code built JSON, parts of that JSON may be missing. The
+ * program's first call starts the count. */
+int64_t rp__json_lost(void);
 
 #endif

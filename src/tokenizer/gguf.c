@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_text.h"
+
 typedef struct { const char *name; rp_status (*make)(const rp_gguf_words *w, rp_gguf_parts *out); } maker;
 
 static const maker makers[] = {
@@ -222,28 +224,43 @@ static rp_status make_config(const rp_gguf_words *w, bool adds_bos, json_t **out
     json_t *config = json_pack("{sssbsb}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0,
                                "add_bos_token", adds_bos);
 
+    *out = config;
     RP_CHECK(w->ctx, config, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", w->name);
     for (int i = 0; i < RP_COUNT(named); i++) {
         json_t *token = rp__words_named(w, named[i][1]);
-        if (token) json_object_set_new(config, named[i][0], token);
+        if (token && json_object_set_new(config, named[i][0], token)) return rp__words_no_memory(w);
     }
-    if (template) json_object_set_new(config, "chat_template", json_stringn(template->s.text, (size_t)template->s.bytes));
-    *out = config;
+    RP_CHECK(w->ctx, !template || !json_object_set_new(config, "chat_template", json_stringn(template->s.text, (size_t)template->s.bytes)), RP_ERR_FORMAT,
+             "cannot read '%s': its chat template is not UTF-8", w->name);
     return RP_OK;
 }
 
+static rp_status make_both(rp_gguf_words *w, json_t **root, json_t **config)
+{
+    const maker *m = NULL;
+    bool adds_bos  = false;
+
+    RP_TRY(find_maker(w, &m));
+    RP_TRY(find_arrays(w));
+    RP_TRY(make_root(w, m, root, &adds_bos));
+    return make_config(w, adds_bos, config);
+}
+
+/* A NULL part means null, so a part that jansson could not allocate looks like one that the tokenizer does not have. */
 rp_status rp__tokenizer_from_gguf(rp_ctx *ctx, const rp_gguf *file, const char *name, json_t **root, json_t **config)
 {
-    rp_gguf_words w    = { .ctx = ctx, .file = file, .name = name };
-    const maker *m = NULL;
-    bool adds_bos      = false;
+    rp_gguf_words w  = { .ctx = ctx, .file = file, .name = name };
+    json_t *made[2]  = { NULL, NULL };
+    int64_t lost     = rp__json_lost();
+    rp_status status = make_both(&w, &made[0], &made[1]);
 
-    RP_TRY(find_maker(&w, &m));
-    RP_TRY(find_arrays(&w));
-    RP_TRY(make_root(&w, m, root, &adds_bos));
-    rp_status status = make_config(&w, adds_bos, config);
-    if (status == RP_OK) return RP_OK;
-    json_decref(*root);
-    *root = NULL;
-    return status;
+    if (rp__json_lost() != lost) status = rp__words_no_memory(&w);
+    if (status != RP_OK) {
+        json_decref(made[0]);
+        json_decref(made[1]);
+        return status;
+    }
+    *root   = made[0];
+    *config = made[1];
+    return RP_OK;
 }

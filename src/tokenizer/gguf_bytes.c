@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/json_text.h"
+
 typedef struct { const char *name, *pre_tokenizer, *normalizer; bool ignore_merges, adds_bos; } kind;
 
 static const kind kinds[] = {
@@ -48,8 +50,8 @@ static rp_status make_merges(const rp_gguf_words *w, json_t *merges)
         const char *space = t.bytes > 1 ? memchr(t.text + 1, ' ', (size_t)t.bytes - 1) : NULL;
         json_t *pair      = space ? json_pack("[s%s%]", t.text, (size_t)(space - t.text), space + 1,
                                               (size_t)(t.text + t.bytes - space - 1)) : NULL;
-        RP_CHECK(w->ctx, pair && !json_array_append_new(merges, pair), RP_ERR_FORMAT,
-                 "cannot read '%s': merge %" PRId64 " is not a pair of tokens", w->name, i);
+        RP_CHECK(w->ctx, pair, RP_ERR_FORMAT, "cannot read '%s': merge %" PRId64 " is not a pair of tokens", w->name, i);
+        if (json_array_append_new(merges, pair)) return rp__words_no_memory(w);
     }
     return RP_OK;
 }
@@ -65,7 +67,7 @@ static json_t *parse_kind(rp_ctx *ctx, const char *text)
         if (*p == '"') inside = !inside;
         else if (*p == '\'' && !inside) *p = '"';
     }
-    json_t *parsed = json_loads(quoted, 0, NULL);
+    json_t *parsed = rp__json_read(quoted, strlen(quoted), 0, NULL);
     rp__release(quoted);
     return parsed;
 }

@@ -205,7 +205,8 @@ static rp_status make_t5_normalizer(const rp_gguf_words *w, rp_gguf_parts *out)
 
     if (!steps || (map && !text)) {
         json_decref(steps);
-        return RP_ERR_MEMORY;
+        json_decref(text);
+        return rp__words_no_memory(w);
     }
     if (text) json_array_append_new(steps, json_pack("{ssso}", "type", "Precompiled", "precompiled_charsmap", text));
     if (trims) json_array_append_new(steps, json_pack("{sssbsb}", "type", "Strip", "strip_left", 0, "strip_right", 1));

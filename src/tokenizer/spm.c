@@ -8,6 +8,7 @@
  */
 #include "base/bump.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "text/bytes.h"
 #include "tokenizer/internal.h"
 #include "tokenizer/sentencepiece.pb-c.h"
@@ -210,7 +211,7 @@ rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *
     char *path   = rp__path_join(ctx, folder, name), *data = NULL;
     json_t *made = NULL;
     rp_status status = path ? RP_OK : RP_ERR_MEMORY;
-    int64_t bytes    = 0;
+    int64_t bytes    = 0, lost = rp__json_lost();
 
     if (status != RP_OK) return status;
     RP_TRY_GOTO(rp__file_read(ctx, path, SPM_CAP_BYTES, &data, &bytes));
@@ -222,6 +223,7 @@ rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *
     RP_TRY_GOTO(add_later(ctx, path, *root, *config));
     json_object_update_missing(*config, made);
     json_object_set(*config, "tokenizer_class", json_object_get(made, "tokenizer_class"));
+    if (rp__json_lost() != lost) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", path));
 done:
     json_decref(made);
     rp__release(data);

@@ -40,10 +40,10 @@ static void put_scores(rp_ctx *ctx, rp_bytes *file, uint64_t n, float last)
     for (uint64_t i = 0; i < n; i++) put(ctx, file, &(float){ i == n - 1 ? last : 0 }, 4);
 }
 
-rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t **config)
+rp_gguf *small_gguf_open(rp_ctx *ctx, const small_words *w, char **bytes)
 {
     const char *const named[][2] = { { "general.architecture", w->architecture }, { "tokenizer.ggml.model", w->model },
-                                     { "tokenizer.ggml.pre", w->pre } };
+                                     { "tokenizer.ggml.pre", w->pre }, { "tokenizer.chat_template", w->template } };
     rp_bytes file   = { 0 };
     rp_gguf *gguf   = NULL;
     uint64_t n_keys = (uint64_t)2 + (w->tokens != NULL) + (w->merges != NULL) + (w->n_scores > 0);
@@ -63,9 +63,18 @@ rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t
     put_key(ctx, &file, "tokenizer.ggml.bos_token_id", 4);
     put(ctx, &file, &(uint32_t){ 0 }, 4);
     assert_ok(ctx, rp__gguf_open_bytes(ctx, "t.gguf", file.at, file.n, &gguf));
+    *bytes = file.at;
+    return gguf;
+}
+
+rp_status small_gguf_of(rp_ctx *ctx, const small_words *w, json_t **root, json_t **config)
+{
+    char *bytes;
+    rp_gguf *gguf    = small_gguf_open(ctx, w, &bytes);
     rp_status status = rp__tokenizer_from_gguf(ctx, gguf, "t.gguf", root, config);
+
     rp__gguf_close(gguf);
-    rp__release(file.at);
+    rp__release(bytes);
     return status;
 }
 

@@ -11,7 +11,11 @@ typedef struct {
     uint64_t n_tokens, n_merges;
     uint64_t n_types, n_scores;     /* 0: as many as tokens · no scores */
     float last_score;               /* the others are 0 */
+    const char *template;
 } small_words;
+
+/* The file reads *bytes, which are released after it is closed. */
+rp_gguf *small_gguf_open(rp_ctx *ctx, const small_words *words, char **bytes);
 
 rp_status small_gguf_of(rp_ctx *ctx, const small_words *words, json_t **root, json_t **config);
 /* With the tokens "<s>", "a", "b" and "ab" and one merge. */

@@ -1,7 +1,7 @@
 /* Claims about byte-level tokenizers in GGUF: the names of their pre-tokenizers stand for the parts of the models' own, and a name that is not
  * known is refused. */
 /* ctest: device-free thread-free */
-#include "rp_test.h"
+#include "heap_test.h"
 
 #include <math.h>
 
@@ -182,13 +182,68 @@ static void added_tokens_take_the_white_space_that_those_of_their_model_do(void 
     for (int i = 0; i < RP_COUNT(cases); i++) {
         json_t *root = NULL, *config = NULL;
         rp_tokenizer *t = NULL;
-        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, tokens, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0, 0, 0, 0 };
+        small_words w   = { cases[i].architecture, "gpt2", cases[i].pre, tokens, tokens, (int32_t[]){ 3, 1, 1, 3, 3, 4 }, RP_COUNT(tokens), 0, 0, 0, 0, NULL };
         assert_ok(ctx, small_gguf_of(ctx, &w, &root, &config));
         assert_ok(ctx, rp__tokenizer_build(ctx, "t.gguf", root, config, &t));
         assert_ids(ctx, t, cases[i].text, cases[i].ids, cases[i].n);
         rp__tokenizer_free(t);
         json_decref(root);
         json_decref(config);
+    }
+    test_ctx_free(ctx);
+}
+
+static void a_chat_template_that_is_not_utf8_is_refused(void **state)
+{
+    const small_words w = { .model = "gpt2", .tokens = (const char *const[]){ "a" }, .n_tokens = 1, .types = (int32_t[]){ 1 }, .n_merges = 0,
+                            .merges = (const char *const[]){ "" }, .template = "{{ 1 }}\xff" };
+    rp_ctx *ctx  = test_ctx(NULL);
+    json_t *root = NULL, *config = NULL;
+
+    (void)state;
+    assert_int_equal(small_gguf_of(ctx, &w, &root, &config), RP_ERR_FORMAT);
+    assert_string_equal(rp_error(ctx), "cannot read 't.gguf': its chat template is not UTF-8");
+    assert_null(root);
+    assert_null(config);
+    test_ctx_free(ctx);
+}
+
+typedef struct { const rp_gguf *file; json_t *root, *config; } conversion;
+
+static rp_status converts_alike(rp_ctx *ctx, void *user)
+{
+    const conversion *c = user;
+    json_t *root = NULL, *config = NULL;
+
+    RP_TRY(rp__tokenizer_from_gguf(ctx, c->file, "t.gguf", &root, &config));
+    if (!json_equal(root, c->root) || !json_equal(config, c->config)) fail_msg("a part of the tokenizer is missing");
+    json_decref(root);
+    json_decref(config);
+    return RP_OK;
+}
+
+static void no_part_of_a_tokenizer_is_lost_when_memory_runs_out(void **state)
+{
+    static const char *const tokens[] = { "<s>", "a", "b", "ab" }, *const merges[] = { "a b" };
+    static const int32_t types[]      = { 3, 1, 1, 1 };
+    static const struct { const char *model, *pre; } cases[] = { { "gpt2", "llama-bpe" }, { "gpt2", "qwen2" }, { "gemma4", NULL }, { "llama", NULL },
+                                                                 { "t5", NULL }, { "bert", NULL } };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        small_words w = { .model = cases[i].model, .pre = cases[i].pre, .tokens = tokens, .merges = merges, .types = types, .n_tokens = 4, .n_merges = 1,
+                          .n_scores = 4, .template = "{{ messages }}" };
+        char *bytes;
+        rp_gguf *file = small_gguf_open(ctx, &w, &bytes);
+        conversion c  = { .file = file };
+        assert_ok(ctx, rp__tokenizer_from_gguf(ctx, file, "t.gguf", &c.root, &c.config));
+        assert_string_equal(json_string_value(json_object_get(c.config, "chat_template")), "{{ messages }}");
+        every_allocation_fails_once(ctx, &(heap_sweep){ .least = 0 }, converts_alike, &c);
+        json_decref(c.root);
+        json_decref(c.config);
+        rp__gguf_close(file);
+        rp__release(bytes);
     }
     test_ctx_free(ctx);
 }
@@ -203,6 +258,8 @@ int main(void)
         cmocka_unit_test(scores_that_are_not_finite_are_refused),
         cmocka_unit_test(more_merges_than_there_can_be_tokens_are_refused),
         cmocka_unit_test(added_tokens_take_the_white_space_that_those_of_their_model_do),
+        cmocka_unit_test(a_chat_template_that_is_not_utf8_is_refused),
+        cmocka_unit_test(no_part_of_a_tokenizer_is_lost_when_memory_runs_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
