@@ -164,24 +164,27 @@ rp_status rp__dir_discard(rp_ctx *ctx, const char *aside, rp_status status)
 
 /* ---- locked folders ---- */
 
-static int open_lock_file(rp_ctx *ctx, const char *folder)
+static rp_status open_lock_file(rp_ctx *ctx, const char *folder, int *out)
 {
     char *path = rp__path_join(ctx, folder, ".lock");
-    int fd     = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
 
+    if (!path) return RP_ERR_MEMORY;
+    *out             = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    rp_status status = *out < 0 ? rp__io_fail(ctx, "open", path) : RP_OK;
     rp__release(path);
-    return fd;
+    return status;
 }
 
+/* A file system without locks refuses the lock of the file, too. The call succeeds then. */
 rp_status rp__dir_lock(rp_ctx *ctx, const char *path, int *lock)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), file;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0) return rp__io_fail(ctx, "open", path);
     bool failed = flock(fd, LOCK_EX | LOCK_NB), taken = failed && errno == EWOULDBLOCK;
-    if (failed && !taken && (file = open_lock_file(ctx, path)) >= 0) {
+    if (failed && !taken) {
         close(fd);
-        fd    = file;
+        RP_TRY(open_lock_file(ctx, path, &fd));
         taken = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     }
     if (taken) close(fd);

@@ -2,10 +2,13 @@
 /* ctest: device-free thread-free watched */
 #include "io_test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static rp_ctx *ctx;
@@ -312,6 +315,48 @@ static void a_folder_is_locked_once_and_free_when_its_holder_has_died(void **sta
     assert_int_equal(n_files_in(path), 0);
 }
 
+/* Stands in front of the C library's function. flock_refuses: the next so many calls fail with EBADF, as those of NFS for a folder do. */
+static int flock_refuses;
+
+__attribute__((visibility("default"))) int flock(int fd, int operation)
+{
+    if (flock_refuses > 0) return flock_refuses--, errno = EBADF, -1;
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static void a_folder_that_cannot_be_locked_has_a_file_that_is(void **state)
+{
+    (void)state;
+    const char *path = temp_path("remote");
+    char expected[1100];
+    int first = -1, second = -1;
+
+    assert_ok(ctx, rp__make_dirs(ctx, path));
+    flock_refuses = 1;
+    assert_ok(ctx, rp__dir_lock(ctx, path, &first));
+    flock_refuses = 1;
+    assert_int_equal(rp__dir_lock(ctx, path, &second), RP_ERR_EXISTS);
+    rp__dir_unlock(first);
+    snprintf(expected, sizeof expected, "%s/.lock", path);
+    assert_true(rp__file_exists(expected));
+    flock_refuses = 2;                      /* no locks at all */
+    assert_ok(ctx, rp__dir_lock(ctx, path, &first));
+    rp__dir_unlock(first);
+    flock_refuses        = 1;
+    ctx->fault_countdown = 1;
+    assert_int_equal(rp__dir_lock(ctx, path, &second), RP_ERR_MEMORY);
+    ctx->fault_countdown = 0;
+    assert_ok(ctx, rp__remove_tree(ctx, path));
+    snprintf(expected, sizeof expected, "%s/.lock", path);
+    assert_ok(ctx, rp__make_dirs(ctx, expected));
+    flock_refuses = 1;
+    assert_int_equal(rp__dir_lock(ctx, path, &second), RP_ERR_IO);
+    snprintf(expected, sizeof expected, "cannot open '%s/.lock': Is a directory", path);
+    assert_string_equal(rp_error(ctx), expected);
+    assert_int_equal(second, -1);
+    assert_ok(ctx, rp__remove_tree(ctx, path));
+}
+
 static void files_aside_of_killed_writers_go_and_nothing_else(void **state)
 {
     (void)state;
@@ -368,6 +413,7 @@ int main(void)
         cmocka_unit_test(the_head_of_a_file_stays_where_it_is_while_it_grows),
         cmocka_unit_test(a_folder_takes_the_name_of_no_file),
         cmocka_unit_test(a_folder_is_locked_once_and_free_when_its_holder_has_died),
+        cmocka_unit_test(a_folder_that_cannot_be_locked_has_a_file_that_is),
         cmocka_unit_test(files_aside_of_killed_writers_go_and_nothing_else),
         cmocka_unit_test(without_memory_nothing_is_left_behind),
     };
