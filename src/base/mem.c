@@ -113,9 +113,12 @@ void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
 
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
 {
-    rp_mem_space *s = space_of(ctx, at);
+    rp_mem_space *s         = space_of(ctx, at);
+    const rp_memory *memory = s ? s->memory : &rp__memory_host;
 
-    if (bytes) (s ? s->memory : &rp__memory_host)->fill((uint8_t *)at + shift(s), byte, bytes, &ctx->on);
+    if (!bytes) return;
+    memory->fill((uint8_t *)at + shift(s), byte, bytes, &ctx->on);
+    memory->sync(&ctx->on);
 }
 
 /* ---- a block's memory ---- */

@@ -65,6 +65,7 @@ void *rp__mem_at(const rp_mem_space *space, int64_t offset);
 
 /* Returns when the copy is complete. Ranges may overlap. */
 void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
+/* Returns when the bytes are written. */
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes);
 
 /* Bracket host code that acts as a kernel: the code of an op, an update. Inside, the code may read and write every space of the context. Outside,

@@ -188,6 +188,58 @@ static void what_is_populated_is_written_without_page_faults(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- memory whose copies and fills are complete when sync returns ---- */
+
+enum { LATE_BYTES = 4096 };
+
+static uint8_t late_bytes[LATE_BYTES];
+static struct { void *to; const void *from; int byte; int64_t bytes; } queued;
+
+static uint8_t *late_reserve(int64_t limit, int64_t *bytes) { (void)limit, *bytes = LATE_BYTES; return late_bytes; }
+static void late_release(uint8_t *base, int64_t bytes) { (void)base, (void)bytes; }
+static void late_commit(uint8_t *base, int64_t bytes, const rp_on *on) { (void)base, (void)bytes, (void)on; }
+
+static void late_copy(void *to, const void *from, int64_t bytes, const rp_on *on)
+{
+    (void)on;
+    queued.to    = to;
+    queued.from  = from;
+    queued.bytes = bytes;
+}
+
+static void late_fill(void *at, int byte, int64_t bytes, const rp_on *on)
+{
+    late_copy(at, NULL, bytes, on);
+    queued.byte = byte;
+}
+
+static void late_sync(const rp_on *on)
+{
+    (void)on;
+    if (queued.from) memmove(queued.to, queued.from, (size_t)queued.bytes);
+    else if (queued.to) memset(queued.to, queued.byte, (size_t)queued.bytes);
+    queued.to = NULL;
+}
+
+static void copies_and_fills_are_complete_when_they_return(void **state)
+{
+    static const rp_memory late = { .align = 256, .reserve = late_reserve, .release = late_release, .commit = late_commit, .copy = late_copy,
+                                    .fill = late_fill, .sync = late_sync };
+    rp_ctx *ctx         = test_ctx(NULL);
+    rp_mem_space *usual = ctx->space[0], *space;
+
+    (void)state;
+    assert_ok(ctx, rp__mem_space_new(ctx, &late, LATE_BYTES, false, &space));
+    ctx->space[0] = space;
+    rp__mem_copy(ctx, late_bytes, "abc", 3);
+    assert_memory_equal(late_bytes, "abc", 3);
+    rp__mem_fill(ctx, late_bytes + 1, 'x', 2);
+    assert_memory_equal(late_bytes, "axx", 3);
+    ctx->space[0] = usual;
+    rp__mem_space_free(space);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_pool_that_is_trimmed_gives_the_offsets_of_a_new_one),
         cmocka_unit_test(a_value_of_a_shape_only_tensor_is_an_error_that_names_the_call),
         cmocka_unit_test(what_is_populated_is_written_without_page_faults),
+        cmocka_unit_test(copies_and_fills_are_complete_when_they_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
