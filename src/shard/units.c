@@ -264,7 +264,7 @@ rp_status rp__units_open(rp_ctx *ctx, rp_module *root, const rp_unit_rules *rule
     *out = (rp_units){ .root = root, .bump = { .ctx = ctx } };
     RP_TRY(list_modules(&t, root));
     rp_status status = take_rules(&t, rules);
-    out->failed      = t.key;
+    out->failed      = status == RP_ERR_MATCH ? t.key : NULL;
     RP_TRY(status);
     join_uses(&t);
     return make_units(&t, out);

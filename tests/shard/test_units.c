@@ -381,6 +381,35 @@ static void running_out_of_memory_anywhere_leaves_nothing(void **state)
     test_ctx_free(ctx);
 }
 
+/* The lists of so many modules fill a block of memory, so the message's list of names needs another one. */
+static void a_rule_whose_error_message_has_no_memory_is_not_named(void **state)
+{
+    enum { MODULES = 290 };
+    static const rp_module_kind kind = { .name = "Decoder" }, bare = { .name = "Bare" };
+    rp_ctx *ctx      = test_ctx(NULL);
+    rp_status status = RP_ERR_MEMORY;
+    rp_module *root, *m;
+    int refused = 0;
+    char name[16];
+
+    (void)state;
+    assert_ok(ctx, rp__module_new(ctx, NULL, "", &kind, sizeof *root, &root));
+    for (int i = 0; i < MODULES; i++) assert_ok(ctx, rp__module_new(ctx, root, (snprintf(name, sizeof name, "m%d", i), name), &bare, sizeof *m, &m));
+    while (status == RP_ERR_MEMORY) {
+        rp_units u;
+        ctx->fault_countdown = ++refused;
+        status               = open_units(ctx, root, &(rules){ .wrap = { "outputs" } }, &u);
+        ctx->fault_countdown = 0;
+        if (status == RP_ERR_MEMORY) assert_null(u.failed);
+        else assert_string_equal(u.failed, "dist.modules_to_wrap");
+        rp__units_close(&u);
+    }
+    assert_int_equal(status, RP_ERR_MATCH);
+    assert_true(refused > 2);
+    rp__module_free(root);
+    test_ctx_free(ctx);
+}
+
 static void running_out_of_memory_leaves_a_tree_that_does_not_gather(void **state)
 {
     (void)state;
@@ -421,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_list_of_blocks_that_is_not_there_is_an_error),
         cmocka_unit_test(a_module_without_parameters_is_an_error),
         cmocka_unit_test(running_out_of_memory_anywhere_leaves_nothing),
+        cmocka_unit_test(a_rule_whose_error_message_has_no_memory_is_not_named),
         cmocka_unit_test(running_out_of_memory_leaves_a_tree_that_does_not_gather),
     };
 
