@@ -93,6 +93,15 @@ static rp_status read_number(const rp_adapter_files *f, const char *key, double 
     return RP_OK;
 }
 
+static rp_status read_flag(const rp_adapter_files *f, const char *key, bool *out)
+{
+    const json_t *v = json_object_get(f->json, key);
+
+    *out = json_is_true(v);
+    RP_CHECK(f->ctx, !v || json_is_null(v) || json_is_boolean(v), RP_ERR_FORMAT, "'%s': '%s' is neither true nor false", f->config_path, key);
+    return RP_OK;
+}
+
 static rp_status read_config(rp_adapter_files *f)
 {
     rp_lora *l = &f->config.lora;
@@ -103,10 +112,10 @@ static rp_status read_config(rp_adapter_files *f)
     RP_TRY(read_number(f, "r", 8, 1, 1 << 20, &rank));
     RP_TRY(read_number(f, "lora_alpha", 8, -1e9, 1e9, &l->alpha));
     RP_TRY(read_number(f, "lora_dropout", 0, 0, 1, &l->dropout));
-    l->rank   = (int64_t)rank;
-    l->rslora = json_is_true(json_object_get(f->json, "use_rslora"));
-    l->dora   = json_is_true(json_object_get(f->json, "use_dora"));
-    return RP_OK;
+    l->rank = (int64_t)rank;
+    RP_CHECK(f->ctx, rank == (double)l->rank, RP_ERR_FORMAT, "'%s': the rank 'r' is %g, which is not a whole number", f->config_path, rank);
+    RP_TRY(read_flag(f, "use_rslora", &l->rslora));
+    return read_flag(f, "use_dora", &l->dora);
 }
 
 /* ---- names ---- */

@@ -183,6 +183,9 @@ static void what_peft_would_compute_otherwise_is_refused_by_name(void **state)
     assert_refused_of("smollm2_whole", "ensure_weight_tying", json_false(), "is trained separately from the weight that it is tied to");
     assert_refused_of("smollm2_dora", "use_dora", json_false(), "is a magnitude, and 'use_dora' is not set");
     assert_refused("r", json_string("four"), "'r' is no number from 1");
+    assert_refused("r", json_real(4.5), "the rank 'r' is 4.5, which is not a whole number");
+    assert_refused("use_rslora", json_string("true"), "'use_rslora' is neither true nor false");
+    assert_refused("use_dora", json_integer(1), "'use_dora' is neither true nor false");
     assert_refused("base_model_name_or_path", json_null(), "does not name its base model");
     assert_refused("base_model_name_or_path", json_string("someone/some-model"), "has the base model 'someone/some-model', which does not exist here");
 }
