@@ -109,8 +109,8 @@ static void check_layer_types(rp_config_reader *r, const rp_family *family)
         rp__config_error(r, "layer_types", RP_ERR_CONFIG, "'layer_types' is %s, expected a list", rp__config_show(types, shown));
     json_array_foreach(types, i, type) {
         if (is_kind(type, "full_attention") || (family->honours_layer_types && is_kind(type, "sliding_attention"))) continue;
-        rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' has %s; only \"full_attention\" is honoured",
-                         rp__config_show(type, shown));
+        rp__config_error(r, "layer_types", RP_ERR_UNSUPPORTED, "'layer_types' has %s; %s honoured", rp__config_show(type, shown),
+                         family->honours_layer_types ? "only \"full_attention\" and \"sliding_attention\" are" : "only \"full_attention\" is");
         return;
     }
 }

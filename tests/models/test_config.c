@@ -89,7 +89,8 @@ static void a_window_that_cannot_be_honoured_is_refused(void **state)
     assert_refused(FAMILY("qwen2") ", 'layer_types': ['sliding_attention', 'full_attention', 'full_attention', 'full_attention',"
                    "'full_attention', 'full_attention']}", RP_ERR_CONFIG, "but there is no window");
     assert_refused(FAMILY("gemma2") ", 'layer_types': ['full_attention', 'full_attention', 'full_attention', 'full_attention',"
-                   "'full_attention', 'chunked_attention']}", RP_ERR_UNSUPPORTED, "'layer_types' has \"chunked_attention\"");
+                   "'full_attention', 'chunked_attention']}", RP_ERR_UNSUPPORTED,
+                   "'layer_types' has \"chunked_attention\"; only \"full_attention\" and \"sliding_attention\" are honoured");
     assert_refused(BERT ", 'is_decoder': true}", RP_ERR_UNSUPPORTED, "'is_decoder' is true; only false is honoured");
     assert_refused(BERT ", 'tie_word_embeddings': false}", RP_ERR_UNSUPPORTED, "'tie_word_embeddings' is false; only true is honoured");
     assert_refused(BERT ", 'position_embedding_type': 'relative_key'}", RP_ERR_UNSUPPORTED, "only \"absolute\" is honoured");

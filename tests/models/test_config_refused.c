@@ -85,7 +85,7 @@ static void fields_that_would_change_the_numbers_are_refused(void **state)
     assert_refused("{" LLAMA ", 'rope_interleaved': true}", RP_ERR_UNSUPPORTED, "'rope_interleaved' is true");
     assert_refused("{" LLAMA ", 'pruned_heads': {'0': [1]}}", RP_ERR_UNSUPPORTED, "'pruned_heads'");
     assert_refused("{" LLAMA ", 'layer_types': ['full_attention', 'sliding_attention']}", RP_ERR_UNSUPPORTED,
-                   "'layer_types' has \"sliding_attention\"");
+                   "'layer_types' has \"sliding_attention\"; only \"full_attention\" is honoured");
     assert_refused("{" GPT2 ", 'add_cross_attention': true}", RP_ERR_UNSUPPORTED, "'add_cross_attention' is true");
 }
 
