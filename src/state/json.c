@@ -214,8 +214,9 @@ static bool read_shape(const json_t *shape, rp_state_entry *out)
     out->ndim  = (int)json_array_size(shape);
     if (!json_is_array(shape) || json_array_size(shape) > RP_SAFETENSORS_MAX_DIM) return false;
     for (int d = 0; d < out->ndim; d++) {
-        out->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
-        if (out->dim[d] < 0 || __builtin_mul_overflow(out->elems, out->dim[d], &out->elems)) return false;
+        const json_t *dim = json_array_get(shape, (size_t)d);
+        out->dim[d]       = json_integer_value(dim);
+        if (!json_is_integer(dim) || out->dim[d] < 0 || __builtin_mul_overflow(out->elems, out->dim[d], &out->elems)) return false;
     }
     return true;
 }

@@ -336,6 +336,21 @@ static void the_index_of_405b_on_16384_ranks_is_small_and_read(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_shape_whose_dimension_is_no_whole_number_is_refused(void **state)
+{
+    static const struct { const char *shape; bool read; } cases[] = { { "[0]", true }, { "[\"0\"]", false }, { "[0.0]", false }, { "[null, 7]", false } };
+    rp_state_entry e;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        json_t *root = json_pack("{s:i, s:{s:{s:s, s:o, s:i, s:s}}}", "parts", 1, "tensors", "w", "dtype", "F32", "shape",
+                                 json_loads(cases[i].shape, 0, NULL), "room", 0, "checksums", "0123456789abcdef");
+        assert_non_null(root);
+        assert_int_equal(rp__state_json_tensor(root, "w", &e), cases[i].read);
+        json_decref(root);
+    }
+}
+
 /* The checksum is right, so somebody wrote it so. */
 static void an_index_that_makes_no_sense_is_refused(void **state)
 {
@@ -435,6 +450,7 @@ int main(void)
         cmocka_unit_test(an_index_of_format_2_is_read),
         cmocka_unit_test(the_index_of_405b_on_16384_ranks_is_small_and_read),
         cmocka_unit_test(an_index_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_shape_whose_dimension_is_no_whole_number_is_refused),
         cmocka_unit_test(failing_allocations_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
