@@ -374,15 +374,15 @@ typedef rp_status (*rp_step_function)(rp_ctx *ctx, void *user);
  * Musts are honoured. Regions marked by the program are hints that the planner may ignore.
  * errors  RP_ERR_BUDGET no plan fits; the message has the smallest budget and the op that sets it ("at most" if the search for a smaller one was cut
  *         short) · RP_ERR_ARG ctx has data, or the budget is negative · RP_ERR_STATE the step leaves a new object live, or frees an object that was
- *         live before · RP_ERR_FORMAT the file of the cost table is damaged · those of the step */
+ *         live before; ctx has recorded calls or runs a planned step · RP_ERR_FORMAT the file of the cost table is damaged · those of the step */
 #define RP_LEAST_BUDGET ((int64_t)-1)
 RP_API rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t budget_bytes, rp_step_plan **out);
 RP_API void rp_step_plan_free(rp_step_plan *plan);
 
 /* Run a step as planned. ctx must have as many threads as the planning context and the same device, and nothing recorded. The first run reserves the
  * memory. Afterwards the record is cleared.
- * errors  RP_ERR_STATE the objects that are live before the step, its calls or its buffers differ from the planned ones · RP_ERR_MEMORY the
- *         limit of the context is below the bytes the plan reserves · those of the step */
+ * errors  RP_ERR_STATE the objects that are live before the step, its calls or its buffers differ from the planned ones; ctx has recorded
+ *         calls or runs a planned step · RP_ERR_MEMORY the limit of the context is below the bytes the plan reserves · those of the step */
 RP_API rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user);
 
 /* The figures of a plan. Bytes are exact for every step; seconds are predicted. Numbers of calls and regions count each group of identical passes once.

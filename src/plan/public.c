@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "cost/cost.h"
 #include "plan/step.h"
+#include "tape/decide.h"
 #include "tape/offload.h"
 #include "tape/tape.h"
 
@@ -110,6 +111,14 @@ static rp_status public_refuse(rp_question *q, int64_t budget)
 
 /* ---- plans ---- */
 
+static rp_status check_record(rp_ctx *ctx)
+{
+    RP_CHECK(ctx, !rp__tape_is_planned(ctx), RP_ERR_STATE, "a planned step cannot begin inside another one");
+    RP_CHECK(ctx, !rp__tape_n_calls(ctx), RP_ERR_STATE, "the record holds %d calls before the step: call rp_backward or rp_forget first",
+             rp__tape_n_calls(ctx));
+    return RP_OK;
+}
+
 static rp_status solve(rp_question *q, int64_t budget, rp_step_plan **out)
 {
     if (budget == RP_LEAST_BUDGET) return rp__step_least(q, out);
@@ -159,6 +168,7 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
 
     RP_CHECK(ctx, ctx->options.shapes_only, RP_ERR_ARG, "planning a step needs a shapes-only context");
     RP_CHECK(ctx, budget_bytes >= 0 || budget_bytes == RP_LEAST_BUDGET, RP_ERR_ARG, "the memory budget is negative: %" PRId64 " bytes", budget_bytes);
+    RP_TRY(check_record(ctx));
     RP_TRY(rp__cost_table_open(ctx, &costs));
     own_step own      = { .question = { .ctx = ctx, .owner = ctx, .costs = costs, .run = public_run }, .step = step, .user = user };
     own.question.self = &own;
@@ -173,6 +183,7 @@ void rp_step_plan_free(rp_step_plan *plan) { rp__plan_free(plan); }
 rp_status rp_step_plan_run(rp_step_plan *plan, rp_ctx *ctx, rp_step_function step, void *user)
 {
     RP_GIVEN(ctx, plan && ctx && step);
+    RP_TRY(check_record(ctx));
     RP_TRY(rp__step_follow(ctx, plan));
     rp_status status = rp__mem_reserve(ctx, ctx->space[0], plan->placement.height);
     if (status == RP_OK) status = step(ctx, user);

@@ -324,6 +324,51 @@ static void what_cannot_be_planned_is_said(void **state)
     test_ctx_free(shapes);
 }
 
+typedef struct { net net; rp_step_plan *plan; rp_status status; } nested;
+
+static rp_status run_inside(rp_ctx *ctx, void *user)
+{
+    nested *n = user;
+
+    n->status = n->plan ? rp_step_plan_run(n->plan, ctx, net_step, &n->net) : rp_plan_step(ctx, net_step, &n->net, 0, &n->plan);
+    return n->status == RP_OK ? net_step(ctx, &n->net) : n->status;
+}
+
+static void a_planned_step_needs_an_empty_record_of_its_own(void **state)
+{
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 2, .shapes_only = true }), *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
+    nested a = { .net = net_new(shapes, 0) }, b = { .net = net_new(ctx, 0) };
+    rp_step_plan *plan, *more = NULL;
+    rp_meta none = rp_meta_2d(RP_F32, 0, WIDTH);
+    rp_tensor *x, *y;
+
+    (void)state;
+    assert_ok(shapes, rp_plan_step(shapes, net_step, &a.net, RP_LEAST_BUDGET, &plan));
+    for (int i = 0; i < 2; i++) {               /* a recorded call whose values have no memory */
+        rp_ctx *of = i ? ctx : shapes;
+        assert_ok(of, rp_tensor_new(of, &none, RP_MEM_TEMP, &x));
+        rp_tensor_require_grad(x, true);
+        assert_ok(of, rp_apply(of, "gelu", &(rp_attr_gelu){ false }, &x, 1, &y));
+        assert_int_equal(i ? rp_step_plan_run(plan, of, net_step, &b.net) : rp_plan_step(of, net_step, &a.net, 0, &more), RP_ERR_STATE);
+        assert_string_equal(rp_error(of), "the record holds 1 calls before the step: call rp_backward or rp_forget first");
+        rp_tensor_unref(y);
+        rp_forget(of);
+        rp_tensor_unref(x);
+    }
+    b.plan = plan;
+    assert_int_equal(rp_step_plan_run(plan, ctx, run_inside, &b), RP_ERR_STATE);
+    assert_string_equal(rp_error(ctx), "a planned step cannot begin inside another one");
+    assert_int_equal(rp_plan_step(shapes, run_inside, &a, 0, &more), RP_ERR_STATE);
+    assert_string_equal(rp_error(shapes), "a planned step cannot begin inside another one");
+    assert_null(more);
+    assert_ok(ctx, rp_step_plan_run(plan, ctx, net_step, &b.net));
+    rp_step_plan_free(plan);
+    net_free(&a.net);
+    net_free(&b.net);
+    test_ctx_free(shapes);
+    test_ctx_free(ctx);
+}
+
 /* Each allocation on the way fails once: an error, nothing is left, and the next attempt succeeds. */
 static void each_failing_allocation_leaves_nothing(void **state)
 {
@@ -356,6 +401,7 @@ int main(void)
         cmocka_unit_test(passes_that_begin_alike_are_told_apart),
         cmocka_unit_test(another_step_than_the_planned_one_is_refused),
         cmocka_unit_test(what_cannot_be_planned_is_said),
+        cmocka_unit_test(a_planned_step_needs_an_empty_record_of_its_own),
         cmocka_unit_test(each_failing_allocation_leaves_nothing),
     };
 
