@@ -260,7 +260,8 @@ RP_API rp_status rp_checkpoint_sized(size_t size, rp_ctx *ctx, rp_checkpoint_fun
  * bytes of the largest region. Functions whose values must be kept are better called outside. Each function has one output.
  * user    user[i] is passed to fn[i]; NULL: every function gets NULL
  * output  the output of the last function; you own it
- * errors  RP_ERR_ARG segments is below 1 or above n · those of the functions and of rp_checkpoint */
+ * errors  RP_ERR_ARG segments is below 1 or above n · RP_ERR_STATE a function returned RP_OK without an output · those of the functions and of
+ *         rp_checkpoint */
 RP_API rp_status rp_checkpoint_sequential(rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,
                                           rp_tensor *input, const rp_checkpoint_options *options, rp_tensor **output);
 RP_API rp_status rp_checkpoint_sequential_sized(size_t size, rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,

@@ -133,6 +133,8 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
         part[i].region = rp__region_count(ctx);
         y              = NULL;
         status         = run_region(ctx, fn[i], user ? user[i] : NULL, &x, options, &y, 1);
+        if (status == RP_OK && !y)
+            status = rp_fail(ctx, RP_ERR_STATE, "rp_checkpoint_sequential: function %d returned RP_OK without an output", i);
         if (status != RP_OK) break;
         rp_tensor_unref(x);
         x = y;

@@ -379,6 +379,36 @@ static rp_status catches(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tenso
     return add_then_silu(ctx, user, in, out);
 }
 
+static rp_status nothing_made(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    rp_tensor *y = NULL;
+
+    (void)user, (void)out;
+    RP_TRY(rp_apply(ctx, "silu", NULL, (rp_tensor *[]){ in[0] }, 1, &y));
+    rp_tensor_unref(y);
+    return RP_OK;
+}
+
+static void a_function_of_a_sequence_without_an_output_is_an_error_that_leaves_no_call(void **state)
+{
+    (void)state;
+    char expected[128];
+
+    for (int at = 0; at < 3; at++) {
+        rp_checkpoint_function fn[] = { add_then_silu, add_then_silu, add_then_silu };
+        rp_ctx *ctx  = probe_ctx(NULL);
+        rp_tensor *x = drawn(ctx, 1, true), *y = NULL;
+        fn[at]       = nothing_made;
+        assert_int_equal(rp_checkpoint_sequential(ctx, fn, NULL, 3, 2, x, NULL, &y), RP_ERR_STATE);
+        snprintf(expected, sizeof expected, "rp_checkpoint_sequential: function %d returned RP_OK without an output", at);
+        assert_string_equal(rp_error(ctx), expected);
+        assert_null(y);
+        assert_int_equal(rp__tape_n_calls(ctx), 0);
+        rp_tensor_unref(x);
+        test_ctx_free(ctx);
+    }
+}
+
 static void an_error_that_a_function_of_a_sequence_catches_takes_nothing_from_the_others(void **state)
 {
     (void)state;
@@ -435,6 +465,7 @@ int main(void)
         cmocka_unit_test(an_error_leaves_nothing_also_where_it_is_caught_in_a_region),
         cmocka_unit_test(a_function_is_called_once_whatever_it_would_do_the_second_time),
         cmocka_unit_test(an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed),
+        cmocka_unit_test(a_function_of_a_sequence_without_an_output_is_an_error_that_leaves_no_call),
         cmocka_unit_test(a_function_that_leaves_gradients_off_is_an_error_that_leaves_no_region),
         cmocka_unit_test(where_memory_fails_there_is_no_output),
         cmocka_unit_test(an_error_that_a_function_of_a_sequence_catches_takes_nothing_from_the_others),
