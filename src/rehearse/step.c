@@ -255,12 +255,12 @@ static rp_status score_all(rp_engine *e, rp_data *data, int64_t rows, double *lo
 
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss)
 {
-    bool *mode = &rp__tape_ctx(e->ctx)->eval, eval = *mode;
+    bool *mode = &rp__tape_ctx(e->ctx)->eval, eval = *mode, no_grad = rp__tape_is_no_grad(e->ctx);
 
     RP_TRY(rp__tape_no_grad(e->ctx, true));
     *mode            = true;
     rp_status status = score_all(e, data, rows, loss);
     *mode            = eval;
-    rp__tape_no_grad(e->ctx, false);        /* cannot fail: the tape exists */
+    rp__tape_no_grad(e->ctx, no_grad);      /* cannot fail: the tape exists */
     return status;
 }

@@ -167,6 +167,8 @@ rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
     return RP_OK;
 }
 
+bool rp__tape_is_no_grad(const rp_ctx *ctx) { return rp__tape_opened(ctx) && rp__tape_opened(ctx)->no_grad; }
+
 rp_tape_work rp__tape_now(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->now : (rp_tape_work){ 0 }; }
 
 rp_tape_work rp__tape_work(rp_tape *tape, rp_tape_phase phase, const tape_call *call, int at)

@@ -110,6 +110,7 @@ void rp__tape_reset(rp_ctx *ctx);
 
 /* While no_grad is true, nothing is recorded and no slot is made. Errors: RP_ERR_MEMORY. */
 rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad);
+bool rp__tape_is_no_grad(const rp_ctx *ctx);
 
 typedef struct {
     int64_t step_flops, recompute_flops;      /* forward and backward without replays · replays */

@@ -72,7 +72,7 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
 {
     rp_ctx *ctx     = rp__model_ctx(model);
     int64_t context = rp__model_config(model)->context;
-    bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode;
+    bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode, no_grad = rp__tape_is_no_grad(ctx);
     rp_score score  = { 0 };
 
     RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder, which sees the tokens to predict: "
@@ -85,7 +85,7 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
     *mode            = true;
     rp_status status = score_all(model, ids, n_ids, window, progress, user, &score);
     *mode            = eval;
-    (void)rp__tape_no_grad(ctx, false);          /* cannot fail: the tape is there */
+    (void)rp__tape_no_grad(ctx, no_grad);        /* cannot fail: the tape is there */
     if (status == RP_OK) *out = score;
     return status;
 }

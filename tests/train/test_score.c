@@ -92,6 +92,26 @@ static void scoring_saves_nothing_for_a_backward(void **state)
     test_ctx_free(ctx);
 }
 
+static void gradients_are_as_before_after_a_score(void **state)
+{
+    int32_t ids[N];
+    rp_score s;
+
+    (void)state;
+    text_of(ids);
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_model *m = tiny_model_new(ctx, (tiny_model){ 0 });
+    for (int off = 0; off < 2; off++) {
+        assert_ok(ctx, rp_set_grad(ctx, !off));
+        assert_ok(ctx, rp__score(m, ids, N, 32, NULL, NULL, &s));
+        assert_int_equal(rp__tape_is_no_grad(ctx), off);
+        assert_int_equal(rp__score(m, ids, N, 1, NULL, NULL, &s), RP_ERR_ARG);
+        assert_int_equal(rp__tape_is_no_grad(ctx), off);
+    }
+    rp__model_free(m);
+    test_ctx_free(ctx);
+}
+
 static void refuses(rp_ctx *ctx, rp_model *m, const int32_t *ids, int64_t n_ids, int64_t window, const char *message)
 {
     rp_score s = { .targets = 77 };
@@ -128,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_is_the_mean_over_the_logits_of_each_window),
         cmocka_unit_test(scoring_saves_nothing_for_a_backward),
+        cmocka_unit_test(gradients_are_as_before_after_a_score),
         cmocka_unit_test(what_cannot_be_scored_is_refused),
     };
 
