@@ -202,7 +202,7 @@ static int small_value(cutter *k, rp_segment *s, int v)
     rp_segment_value *value = &s->value[s->n_values];
     int call                = k->pass->value[v].call, until = k->pass->value[v].until, end = s->first + s->n_calls;
 
-    value->call   = call < s->first ? NONE : call - s->first;       /* assigned field by field: padding stays zero, and set_hash hashes it */
+    value->call   = call < s->first ? NONE : call - s->first;       /* assigned field by field: padding stays zero, and is_class compares it */
     value->bytes  = k->pass->value[v].bytes;
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
@@ -311,20 +311,6 @@ static void set_fixed(cutter *k, rp_segment *s)
         }
 }
 
-static void set_hash(const cutter *k, rp_segment *s)
-{
-    uint64_t hash = rp__hash(s->call, (size_t)s->n_calls * sizeof *s->call, RP_HASH_START);
-    size_t bytes  = (size_t)s->n_calls * sizeof(int64_t);
-
-    hash = rp__hash(s->value, (size_t)s->n_values * sizeof *s->value, hash);
-    hash = rp__hash(s->forward_fixed, bytes, hash);
-    for (int i = 0; i < k->n_kinds; i++) {
-        hash = rp__hash(s->backward_before[i], bytes, hash);
-        hash = rp__hash(s->backward_fixed[i], bytes, hash);
-    }
-    s->hash = rp__hash(&s->input_resident, sizeof s->input_resident, hash);
-}
-
 static void set_lane(const cutter *k, rp_segment *s)
 {
     bool any = false;
@@ -344,7 +330,6 @@ static rp_status make_segment(cutter *k, int i, rp_segment *s)
     s->input_resident = i > 0 && reads_its_output(k, i - 1);
     set_fixed(k, s);
     set_lane(k, s);
-    set_hash(k, s);
     return RP_OK;
 }
 
@@ -364,10 +349,22 @@ static rp_status describe(rp_bump *bump, const rp_segment *s, const rp_segment_w
 
 typedef struct { rp_chain_class *chain; rp_segment *segment; rp_segment_ways *ways; int n; } classes;
 
+/* Whether every way has the same figures in both. Both are of one pass. */
+static bool is_class(const rp_segment *a, const rp_segment *b)
+{
+    size_t bytes = (size_t)a->n_calls * sizeof(int64_t);
+
+    if (a->n_calls != b->n_calls || a->n_values != b->n_values || a->input_resident != b->input_resident) return false;
+    if (memcmp(a->call, b->call, (size_t)a->n_calls * sizeof *a->call) || memcmp(a->value, b->value, (size_t)a->n_values * sizeof *a->value)) return false;
+    for (int i = 0; i < a->n_kinds; i++)
+        if (memcmp(a->backward_before[i], b->backward_before[i], bytes) || memcmp(a->backward_fixed[i], b->backward_fixed[i], bytes)) return false;
+    return !memcmp(a->forward_fixed, b->forward_fixed, bytes);
+}
+
 static rp_status add_class(rp_bump *bump, classes *all, const rp_segment *s, int *index)
 {
     for (*index = 0; *index < all->n; ++*index)
-        if (all->segment[*index].hash == s->hash) return RP_OK;
+        if (is_class(&all->segment[*index], s)) return RP_OK;
     all->segment[all->n] = *s;
     RP_TRY(rp__segment_ways(bump, s, &all->ways[all->n]));
     RP_TRY(describe(bump, s, &all->ways[all->n], &all->chain[all->n]));

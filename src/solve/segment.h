@@ -53,7 +53,6 @@ typedef struct {
     int64_t *forward_fixed;                     /* by call: peak of the fixed bytes in its tick, relative to when the segment began */
     int64_t *backward_before[RP_CHAIN_KINDS], *backward_fixed[RP_CHAIN_KINDS];
     double bandwidth;                           /* of the lane, bytes/s, if the segment has an offloadable value */
-    uint64_t hash;
     int first;                                  /* its first call, numbered in the pass */
 } rp_segment;
 
