@@ -87,9 +87,11 @@ static int64_t calls_bytes_of(const timed_update *u)
 {
     int64_t bytes = rp_meta_bytes(&u->param->m);
     const char *name;
-    const rp_tensor *state;
 
-    for (int i = 0; (state = rp__optim_tensor(u->optim, i, &name)); i++) bytes += rp_meta_bytes(&state->m);
+    for (int i = 0; i < rp__optim_n_tensors(u->optim); i++) {
+        const rp_tensor *state = rp__optim_tensor(u->optim, i, &name);
+        if (state) bytes += rp_meta_bytes(&state->m);
+    }
     return 2 * bytes + rp_meta_bytes(&u->grad->m);
 }
 

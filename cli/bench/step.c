@@ -16,6 +16,7 @@
 #include "optim/optim.h"
 #include "policy/modes.h"
 #include "reprise/ops.h"
+#include "tape/decide.h"
 #include "tape/tape.h"
 #include "tensor/tensor.h"
 
@@ -27,7 +28,6 @@
 
 const bench_step rp__bench_steps[] = {
 #include "cli/bench/benches.def"
-#include "tape/decide.h"
 };
 const int rp__bench_n_steps = RP_COUNT(rp__bench_steps);
 
