@@ -14,23 +14,17 @@ static const char *slot_name(const rp_slot_info *slot, char out[256])
     return out;
 }
 
-static const char *why_not_recompute(const rp_op *op)
-{
-    if (rp__op_replays(op)) return NULL;
-    if (op->flags & RP_OP_DECIDES) return "it decides";
-    return op->flags & RP_OP_COLLECTIVE ? "it communicates with other ranks" : "it has side effects";
-}
-
 /* Drop a fate that is impossible. Ops that decide are exempt even from must-rules: "recompute everything" means everything that can be
  * recomputed, and keeping a decision costs almost nothing. Errors: RP_ERR_CONFIG an impossible must-rule. */
 static rp_status check_possible(rp_ctx *ctx, const rp_op *op, const rp_slot_info *slot, rp_answer *a)
 {
-    const char *why = a->fate == RP_RECOMPUTE || a->fate == RP_PREFER_RECOMPUTE ? why_not_recompute(op) : NULL;
+    bool possible = rp__op_replays(op) || (a->fate != RP_RECOMPUTE && a->fate != RP_PREFER_RECOMPUTE);
     char name[256];
 
-    RP_CHECK(ctx, !why || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never recomputed: %s",
-             slot_name(slot, name), kind_of(a), a->by, op->name, why);
-    if (why) a->fate = RP_NO_FATE;
+    RP_CHECK(ctx, possible || !is_must(a->fate) || (op->flags & RP_OP_DECIDES), RP_ERR_CONFIG, "%s: %s'%s' says recompute, but %s is never recomputed: %s",
+             slot_name(slot, name), kind_of(a), a->by, op->name,
+             op->flags & RP_OP_COLLECTIVE ? "it communicates with other ranks" : "it has side effects");
+    if (!possible) a->fate = RP_NO_FATE;
     return RP_OK;
 }
 
