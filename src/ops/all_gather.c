@@ -34,21 +34,21 @@ static rp_cost all_gather_cost(const rp_op_meta *m, rp_pass pass)
     rp_cost cost = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
 
     cost.comm_bytes = pass == RP_BACKWARD ? rp__reduce_sends(m->ctx, &m->out[Y])
-                                          : rp__gather_sends(m->ctx, &m->out[Y], m->n_in == 1 ? RP_FROM_ALL : RP_FROM_NEAR);
+                                          : rp__gather_sends(m->ctx, &m->out[Y], m->n_in == 1 ? RP_FROM_ALL : RP_FROM_INNER);
     return cost;
 }
 
 void rp__all_gather_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
 {
     if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, rp__group(m->ctx), &m->out[Y]);
-    else rp__talk_gather(talk, m->ctx, &m->out[Y], m->n_in == 1 ? RP_FROM_ALL : RP_FROM_NEAR);
+    else rp__talk_gather(talk, m->ctx, &m->out[Y], m->n_in == 1 ? RP_FROM_ALL : RP_FROM_INNER);
 }
 
 static void all_gather_forward(const rp_op_call *c)
 {
     bool parts = c->meta->n_in > 1;
 
-    rp__gather_slices(c, (rp_gathering){ .from = parts ? RP_FROM_NEAR : RP_FROM_ALL, .mine = rp__dense_data(c->in[parts ? PART : X], c->scratch),
+    rp__gather_slices(c, (rp_gathering){ .from = parts ? RP_FROM_INNER : RP_FROM_ALL, .mine = rp__dense_data(c->in[parts ? PART : X], c->scratch),
                                          .n = rp_meta_elems(&c->out[Y]->m) }, c->out[Y]);
 }
 

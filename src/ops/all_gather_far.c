@@ -39,7 +39,7 @@ static rp_cost all_gather_far_cost(const rp_op_meta *m, rp_pass pass)
     const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
     rp_cost cost           = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
 
-    cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_FAR);     /* backward sends a gradient of the same size */
+    cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_OUTER);     /* backward sends a gradient of the same size */
     return cost;
 }
 
@@ -49,12 +49,12 @@ void rp__all_gather_far_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
     const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
 
     if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, rp__groups(m->ctx)->outer, &m->out[Y]);
-    else rp__talk_gather(talk, m->ctx, &whole, RP_FROM_FAR);
+    else rp__talk_gather(talk, m->ctx, &whole, RP_FROM_OUTER);
 }
 
 static void all_gather_far_forward(const rp_op_call *c)
 {
-    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_FAR, .mine = rp__dense_data(c->in[X], c->scratch), .n = whole_elems(c->meta) }, c->out[Y]);
+    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_OUTER, .mine = rp__dense_data(c->in[X], c->scratch), .n = whole_elems(c->meta) }, c->out[Y]);
 }
 
 static void all_gather_far_backward(const rp_op_call *c)

@@ -32,7 +32,7 @@ int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(rp_
 int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
     const rp_comm *group = rp__gather_group(ctx, from);
-    int64_t n            = rp_meta_elems(whole), mine = from == RP_FROM_NEAR ? rp__part_elems(ctx, n) : rp__slice_here(ctx, n).room;
+    int64_t n            = rp_meta_elems(whole), mine = from == RP_FROM_INNER ? rp__part_elems(ctx, n) : rp__slice_here(ctx, n).room;
 
     return (rp__comm_ranks(group) - 1) * mine * rp_dtype_bytes(whole->dtype);
 }

@@ -31,7 +31,7 @@ struct rp_prefetch {
 /* ---- one gather ---- */
 
 /* A part consists of as many pieces of the whole as the outer group has ranks, one collective each. Other gathers use one. */
-static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->outer) : 1; }
+static int pieces_of(const rp_ctx *ctx, rp_gather_from from) { return from == RP_FROM_INNER ? rp__comm_ranks(rp__groups(ctx)->outer) : 1; }
 
 /* The place of each rank's elements in the result. */
 static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_comm_part *part)
@@ -39,8 +39,8 @@ static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_co
     int all = rp__comm_ranks(rp__group(ctx)), inner = rp__comm_ranks(rp__groups(ctx)->inner);
 
     for (int r = 0; r < rp__comm_ranks(rp__gather_group(ctx, ask->from)); r++) {
-        rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_NEAR ? piece * inner + r : r, all);
-        part[r]    = ask->from == RP_FROM_FAR ? (rp_comm_part){ r * s.room, s.room } : (rp_comm_part){ s.first, s.count };
+        rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_INNER ? piece * inner + r : r, all);
+        part[r]    = ask->from == RP_FROM_OUTER ? (rp_comm_part){ r * s.room, s.room } : (rp_comm_part){ s.first, s.count };
     }
 }
 
@@ -81,7 +81,7 @@ void rp__prefetch_push(rp_ctx *ctx)
 
 static int64_t prefetch_bytes_of(const rp_ctx *ctx, const rp_gathering *ask)
 {
-    return (ask->from == RP_FROM_FAR ? rp__part_elems(ctx, ask->n) : ask->n) * ask->elem_bytes;
+    return (ask->from == RP_FROM_OUTER ? rp__part_elems(ctx, ask->n) : ask->n) * ask->elem_bytes;
 }
 
 static bool is_empty(const rp_prefetch *a) { return a->first_out == a->next; }
@@ -168,9 +168,9 @@ static rp_status prefetch_note(rp_prefetch *a, const gather *g)
 /* The latest gather whose result is the data that gather i sends. If none is found, i itself, so that it does not start before its call. */
 static int maker_of(const sequence *s, int i)
 {
-    if (s->at[i].ask.from != RP_FROM_NEAR) return NONE;
+    if (s->at[i].ask.from != RP_FROM_INNER) return NONE;
     for (int j = i - 1; j >= 0; j--)
-        if (s->at[j].ask.from == RP_FROM_FAR && s->at[j].to == s->at[i].ask.mine) return j;
+        if (s->at[j].ask.from == RP_FROM_OUTER && s->at[j].to == s->at[i].ask.mine) return j;
     return i;
 }
 

@@ -13,8 +13,8 @@
  *
  *   slices of 4 ranks     a0 | a1 | a2 | a3                        inner: 0 1 | 2 3, outer: 0 2 | 1 3
  *   RP_FROM_ALL           a0   a1   a2   a3        all shards: the whole
- *   RP_FROM_FAR           a0        a2             outer group: the part of ranks 0 and 2; ranks 1 and 3 have a1 a3. Parts are kept …
- *   RP_FROM_NEAR          a0   a1   a2   a3        inner group: … and the whole is made from two parts, as often as needed
+ *   RP_FROM_OUTER           a0        a2             outer group: the part of ranks 0 and 2; ranks 1 and 3 have a1 a3. Parts are kept …
+ *   RP_FROM_INNER          a0   a1   a2   a3        inner group: … and the whole is made from two parts, as often as needed
  */
 #ifndef RP_OPS_PREFETCH_H
 #define RP_OPS_PREFETCH_H
@@ -24,18 +24,18 @@
 
 typedef struct rp_prefetch rp_prefetch;
 
-typedef enum { RP_FROM_ALL, RP_FROM_FAR, RP_FROM_NEAR } rp_gather_from;
+typedef enum { RP_FROM_ALL, RP_FROM_OUTER, RP_FROM_INNER } rp_gather_from;
 
 typedef struct {
     rp_gather_from from;
-    const void *mine;                   /* this rank's slice; with RP_FROM_NEAR its part */
+    const void *mine;                   /* this rank's slice; with RP_FROM_INNER its part */
     int64_t n;                          /* number of elements of the whole */
     int elem_bytes;
 } rp_gathering;
 
 static inline rp_comm *rp__gather_group(const rp_ctx *ctx, rp_gather_from from)
 {
-    return from == RP_FROM_ALL ? rp__shards(ctx) : from == RP_FROM_FAR ? rp__groups(ctx)->outer : rp__groups(ctx)->inner;
+    return from == RP_FROM_ALL ? rp__shards(ctx) : from == RP_FROM_OUTER ? rp__groups(ctx)->outer : rp__groups(ctx)->inner;
 }
 
 /* Starts prefetching the context's gathers, with a buffer of this many bytes. errors RP_ERR_MEMORY */

@@ -38,7 +38,7 @@ rp_talk rp__talk(const rp_op_meta *call, rp_pass pass, int64_t comm_bytes)
 /* A part consists of as many pieces as the outer group has ranks, one collective each (prefetch.c). */
 void rp__talk_gather(rp_talk *talk, const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
-    add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_NEAR ? rp__comm_ranks(rp__groups(ctx)->outer) : 1, rp__gather_sends(ctx, whole, from));
+    add_leg(talk, rp__gather_group(ctx, from), from == RP_FROM_INNER ? rp__comm_ranks(rp__groups(ctx)->outer) : 1, rp__gather_sends(ctx, whole, from));
 }
 
 /* The exchange of a group's sum of `elems` elements with the ranks that have the same slice, in `rounds` collectives. */

@@ -147,8 +147,8 @@ static double gather_seconds(const rp_find_bounds *b, const weight *w, bool reco
     bool parts = rp__groups(b->ctx)->inner && w->in_block;
     rp_talk talk = { .n = 0 };
 
-    if (parts) rp__talk_gather(&talk, b->ctx, &w->whole, RP_FROM_FAR);
-    for (int i = 0; i < 1 + recompute; i++) rp__talk_gather(&talk, b->ctx, &w->whole, parts ? RP_FROM_NEAR : RP_FROM_ALL);
+    if (parts) rp__talk_gather(&talk, b->ctx, &w->whole, RP_FROM_OUTER);
+    for (int i = 0; i < 1 + recompute; i++) rp__talk_gather(&talk, b->ctx, &w->whole, parts ? RP_FROM_INNER : RP_FROM_ALL);
     return seconds_of(b, &talk);
 }
 
