@@ -17,7 +17,7 @@ check-long:
 	@tools/setup --long
 	@tools/check --long
 demo: setup
-	@tools/quietly "building the program, a minute or two" $(MAKE) --no-print-directory build
+	@tools/quietly "building the program and its tests, a few minutes" $(MAKE) --no-print-directory build
 	@tools/demo
 bench: build
 	@cmake --build $(BUILD) -j $$(nproc) --target bench
