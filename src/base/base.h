@@ -89,6 +89,9 @@ void *rp__host_alloc(rp_ctx *ctx, int64_t bytes);
 void *rp__host_grow(rp_ctx *ctx, void *old, int64_t old_bytes, int64_t new_bytes);   /* old stays valid on failure */
 char *rp__host_text(rp_ctx *ctx, const char *text);
 void rp__release(void *p);
+/* Releases several pointers, in order. */
+#define RP_RELEASE(...) rp__release_all((void *[]){ __VA_ARGS__ }, RP_COUNT(((void *[]){ __VA_ARGS__ })))
+void rp__release_all(void *const *p, int n);
 
 /* True if fault injection makes this allocation fail. */
 bool rp__fault_fires(rp_ctx *ctx);

@@ -129,11 +129,7 @@ void rp__disk_queue_close(rp_disk_queue *s)
     pthread_cond_destroy(&s->progress);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
-    rp__release(s->entry);
-    rp__release(s->hole);
-    rp__release(s->chunk);
-    rp__release(s->folder);
-    rp__release(s);
+    RP_RELEASE(s->entry, s->hole, s->chunk, s->folder, s);
 }
 
 /* ---- tickets ---- */

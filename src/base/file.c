@@ -156,9 +156,7 @@ struct rp_file_writer {
 static void writer_free(rp_file_writer *w)
 {
     if (w->fd >= 0) close(w->fd);
-    rp__release(w->path);
-    rp__release(w->aside);
-    rp__release(w);
+    RP_RELEASE(w->path, w->aside, w);
 }
 
 void rp__file_discard(rp_file_writer *w)

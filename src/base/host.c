@@ -46,6 +46,11 @@ char *rp__host_text(rp_ctx *ctx, const char *text)
 
 void rp__release(void *p) { free(p); }
 
+void rp__release_all(void *const *p, int n)
+{
+    for (int i = 0; i < n; i++) rp__release(p[i]);
+}
+
 static double seconds_of(clockid_t clock)
 {
     struct timespec t;

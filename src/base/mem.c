@@ -56,8 +56,7 @@ void rp__mem_space_free(rp_mem_space *s)
 {
     if (!s) return;
     if (s->base) s->memory->release(s->base, s->mapped_bytes);
-    rp__release(s->pool.free);
-    rp__release(s);
+    RP_RELEASE(s->pool.free, s);
 }
 
 /* ---- access ---- */

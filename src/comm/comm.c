@@ -26,10 +26,7 @@ static void release(rp_comm *comm)
     if (!comm) return;
     rp__guard_close(comm);
     for (int i = 0; i < comm->n_request; i++) rp__release(comm->request[i].number);
-    rp__release(comm->request);
-    rp__release(comm->part);
-    rp__release(comm->said);
-    rp__release(comm);
+    RP_RELEASE(comm->request, comm->part, comm->said, comm);
 }
 
 static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)

@@ -210,8 +210,7 @@ void rp__guard_close(rp_comm *world)
     pthread_join(g->thread, NULL);
     pthread_cond_destroy(&g->over);
     pthread_mutex_destroy(&g->lock);
-    rp__release(g->peer);
-    rp__release(g);
+    RP_RELEASE(g->peer, g);
     world->guard = NULL;
 }
 

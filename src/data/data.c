@@ -221,10 +221,7 @@ void rp__data_close(rp_data *d)
 {
     if (!d) return;
     rp__store_free(d->store);
-    rp__release(d->words);
-    rp__release(d->places);
-    rp__release(d->arrays);
-    rp__release(d);
+    RP_RELEASE(d->words, d->places, d->arrays, d);
 }
 
 rp_data_info rp__data_info(const rp_data *d)

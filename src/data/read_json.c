@@ -200,7 +200,6 @@ rp_status rp__read_json(const rp_read_job *job, rp_json_object_fn put)
 
     if (status == RP_OK) status = read_windows(&r, file, window);
     rp__text_file_close(file);
-    rp__release(r.text);
-    rp__release(window);
+    RP_RELEASE(r.text, window);
     return status;
 }

@@ -244,8 +244,7 @@ rp_status rp__store_finish(rp_store *s)
     RP_TRY(rp__store_end(s));
     RP_TRY(scratch_flush(s->ctx, &s->samples));
     RP_TRY(scratch_flush(s->ctx, &s->words));
-    rp__release(s->samples.buffer);
-    rp__release(s->words.buffer);
+    RP_RELEASE(s->samples.buffer, s->words.buffer);
     s->samples.buffer = s->words.buffer = NULL;
     return RP_OK;
 }

@@ -169,11 +169,7 @@ static void watch_close(rp_explain *e)
     if (!w) return;
     rp__mem_observe(w->ctx->space[0], NULL, NULL);
     e->bump.ctx = w->home;
-    rp__release(w->live.at);
-    rp__release(w->log.at);
-    rp__release(w->module.at);
-    rp__release(w->known.at);
-    rp__release(w);
+    RP_RELEASE(w->live.at, w->log.at, w->module.at, w->known.at, w);
     e->watch = NULL;
 }
 

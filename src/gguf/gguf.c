@@ -275,8 +275,7 @@ rp_status rp__gguf_list_tensors(rp_gguf *g)
     int64_t n = g->n_tensors;
 
     for (int i = 0; i < g->n_parts; i++) n += g->part[i]->n_tensors;
-    rp__release(g->listed);
-    rp__release(g->by_name);
+    RP_RELEASE(g->listed, g->by_name);
     g->n_listed = 0;
     g->by_name  = NULL;
     g->listed   = rp__host_alloc(g->ctx, n * (int64_t)sizeof *g->listed);
@@ -324,21 +323,13 @@ static rp_status parse(rp_gguf *g)
 void rp__gguf_close(rp_gguf *g)
 {
     if (!g) return;
-    for (int64_t i = 0; i < g->n_values; i++) {
-        rp__release(g->value[i].key);
-        rp__release(g->value[i].strings);
-    }
+    for (int64_t i = 0; i < g->n_values; i++) RP_RELEASE(g->value[i].key, g->value[i].strings);
     for (int64_t i = 0; i < g->n_tensors; i++) rp__release(g->tensor[i].name);
-    rp__release(g->value);
-    rp__release(g->tensor);
-    rp__release(g->by_key);
-    rp__release(g->listed);
-    rp__release(g->by_name);
+    RP_RELEASE(g->value, g->tensor, g->by_key, g->listed, g->by_name);
     for (int i = 0; i < g->n_parts; i++) rp__gguf_close(g->part[i]);
     rp__release(g->part);
     rp__file_unmap(&g->map);
-    rp__release(g->label);
-    rp__release(g);
+    RP_RELEASE(g->label, g);
 }
 
 rp_status rp__gguf_open_one(rp_ctx *ctx, const char *label, const rp_file_map *map, rp_gguf **out)

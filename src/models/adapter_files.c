@@ -197,9 +197,7 @@ void rp__adapter_files_close(rp_adapter_files *f)
     rp__safetensors_close(f->set);
     json_decref(f->json);
     rp__bump_free(&f->bump);
-    rp__release(f->path);
-    rp__release(f->config_path);
-    rp__release(f);
+    RP_RELEASE(f->path, f->config_path, f);
 }
 
 const rp_safetensors *rp__adapter_files_set(const rp_adapter_files *files) { return files->set; }

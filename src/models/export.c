@@ -360,16 +360,7 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
     give_window(&x);
-    rp__release(x.merged);
-    rp__release(x.magnitude);
-    rp__release(x.merge.squares);
-    rp__release(x.merge.delta);
-    rp__release(x.merge.b);
-    rp__release(x.merge.a);
-    rp__release(x.receive);
-    rp__release(x.send);
-    rp__release(x.tensor);
-    rp__release(x.all);
+    RP_RELEASE(x.merged, x.magnitude, x.merge.squares, x.merge.delta, x.merge.b, x.merge.a, x.receive, x.send, x.tensor, x.all);
     return status;
 }
 

@@ -80,8 +80,6 @@ rp_status rp__model_carry(rp_ctx *ctx, const char *source, const char *directory
         status = rp__file_read(ctx, from, CARRIED_CAP_BYTES, &text, &bytes);
         if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
     }
-    rp__release(text);
-    rp__release(to);
-    rp__release(from);
+    RP_RELEASE(text, to, from);
     return status;
 }

@@ -164,8 +164,6 @@ rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt,
     rp__model_cache_drop(model);
     (void)rp__tape_no_grad(ctx, false);          /* only creating the tape can fail, and without one nothing is recorded */
     *mode = eval;
-    rp__release(g.kept);
-    rp__release(g.weight);
-    rp__release(g.logit);
+    RP_RELEASE(g.kept, g.weight, g.logit);
     return status;
 }

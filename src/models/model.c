@@ -204,8 +204,7 @@ void rp__model_free(rp_model *m)
         rp_tensor_unref(m->rope[i].cos);
         rp_tensor_unref(m->rope[i].sin);
     }
-    rp__release(m->adapted);
-    rp__release(m->param);
+    RP_RELEASE(m->adapted, m->param);
     rp__model_config_drop(&m->config);
     rp__release(m);
 }

@@ -35,8 +35,7 @@ rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_nod
     if (!file) return RP_ERR_MEMORY;
     rp_status status = rp__file_read(ctx, file, CONFIG_CAP_BYTES, &text, &bytes);
     if (status == RP_OK) status = parse_text(ctx, file, text, bytes, overrides, report, out);
-    rp__release(text);
-    rp__release(file);
+    RP_RELEASE(text, file);
     return status;
 }
 
@@ -125,8 +124,7 @@ void rp__model_files_close(rp_model_files *files)
     if (!files) return;
     rp__adapter_files_close(files->adapter);
     rp__model_config_drop(&files->config);
-    rp__release(files->path);
-    rp__release(files);
+    RP_RELEASE(files->path, files);
 }
 
 rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out)

@@ -242,8 +242,7 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     files->left_out = l.left_out;
     rp__safetensors_close(l.st);
     rp__gguf_close(l.gguf);
-    rp__release(l.window);
-    rp__release(l.part);
+    RP_RELEASE(l.window, l.part);
     rp__report_close(&l.report);
     if (status == RP_OK && files->adapter) return rp__adapter_files_load(files->adapter, model);
     if (status == RP_OK) rp__adapters_init(model, ctx->seed);

@@ -61,8 +61,7 @@ void rp__module_free(rp_module *m)
         rp_tensor_unref(m->param[i].tensor);
         rp__release(m->param[i].path);
     }
-    rp__release(m->path);
-    rp__release(m);
+    RP_RELEASE(m->path, m);
 }
 
 static rp_status add_param(rp_module *m, const rp_param *p)

@@ -180,12 +180,10 @@ static rp_status make_lists(rp_prefetch *a, int n)
     int64_t *offset          = rp__host_alloc(a->ctx, n * (int64_t)sizeof *offset);
 
     if (!offset || !request) {
-        rp__release(offset);
-        rp__release(request);
+        RP_RELEASE(offset, request);
         return RP_ERR_MEMORY;
     }
-    rp__release(a->offset);
-    rp__release(a->request);
+    RP_RELEASE(a->offset, a->request);
     a->offset  = offset;
     a->request = request;
     return RP_OK;
@@ -288,10 +286,6 @@ void rp__prefetch_close(rp_ctx *ctx)
     if (!a) return;
     (void)drain(a);
     rp_tensor_unref(a->buffer);
-    rp__release(a->offset);
-    rp__release(a->request);
-    rp__release(a->known.at);
-    rp__release(a->seen.at);
-    rp__release(a);
+    RP_RELEASE(a->offset, a->request, a->known.at, a->seen.at, a);
     rp__ops_ctx(ctx)->prefetch = NULL;
 }

@@ -168,9 +168,7 @@ void rp__optim_free(rp_optim *o)
         rp_tensor_unref(o->slots[i].master);
     }
     for (int i = 0; o->names && i < o->n_params * (RP_OPTIM_MAX_STATES + 1); i++) rp__release(o->names[i].name);
-    rp__release(o->names);
-    rp__release(o->slots);
-    rp__release(o);
+    RP_RELEASE(o->names, o->slots, o);
 }
 
 void rp__optim_refresh_masters(rp_optim *o)

@@ -100,9 +100,7 @@ void rp__state_store_close(rp_state_store *s)
     if (!s) return;
     rp__disk_queue_close(s->queue);          /* first: its worker may be reading into a buffer */
     for (int i = 0; i < s->n_taken; i++) rp__mem_give(s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, s->taken_at[i]);
-    rp__release(s->ticket);
-    rp__release(s->group);
-    rp__release(s);
+    RP_RELEASE(s->ticket, s->group, s);
 }
 
 /* ---- reading ---- */

@@ -87,12 +87,7 @@ static void fix(void *user, int64_t offset, int64_t bytes)
 
 static void log_free(rp_place_log *log)
 {
-    rp__release(log->take);
-    rp__release(log->fixed);
-    rp__release(log->given);
-    rp__release(log->mark);
-    rp__release(log->blocks.at);
-    rp__release(log);
+    RP_RELEASE(log->take, log->fixed, log->given, log->mark, log->blocks.at, log);
 }
 
 rp_status rp__place_log_begin(rp_ctx *ctx, rp_place_log **out)

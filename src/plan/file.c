@@ -249,8 +249,7 @@ void rp__plan_text_free(rp_plan_text *t)
 {
     if (!t) return;
     json_decref(t->root);
-    rp__release(t->name);
-    rp__release(t);
+    RP_RELEASE(t->name, t);
 }
 
 rp_step_variant rp__plan_text_variant(const rp_plan_text *t)

@@ -224,9 +224,7 @@ rp_status rp__reckon_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_
     }
     *out = p.out;
     rp__fates_close(&p.fates);
-    rp__release(p.change);
-    rp__release(p.gone);
-    rp__release(p.constants);
+    RP_RELEASE(p.change, p.gone, p.constants);
     return status;
 }
 

@@ -81,7 +81,5 @@ rp_status rp__policy_remember(rp_ctx *ctx, rp_policy_known *k, rp_policy_known_c
 
 void rp__policy_known_close(rp_policy_known *k)
 {
-    rp__release(k->call);
-    rp__release(k->verdict);
-    rp__release(k->text);
+    RP_RELEASE(k->call, k->verdict, k->text);
 }

@@ -18,10 +18,7 @@ void rp__policy_pass_cut(rp_policy_pass *p, int n)
 
 void rp__policy_pass_close(rp_policy_pass *p)
 {
-    rp__release(p->call);
-    rp__release(p->info);
-    rp__release(p->active);
-    rp__release(p->text);
+    RP_RELEASE(p->call, p->info, p->active, p->text);
     rp__policy_known_close(&p->known);
 }
 

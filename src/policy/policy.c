@@ -44,8 +44,7 @@ rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out)
     char *own         = policy ? rp__host_text(ctx, name) : NULL;
 
     if (!own || rp__policy_born(ctx) != RP_OK) {
-        rp__release(own);
-        rp__release(policy);
+        RP_RELEASE(own, policy);
         return RP_ERR_MEMORY;
     }
     *policy = (rp_policy){ .ctx = ctx, .name = own, .id = rp__policy_next_id(), .doc = { .bump = { .ctx = ctx } } };
@@ -60,9 +59,7 @@ void rp_policy_free(rp_policy *policy)
     for (int i = 0; i < policy->n_rules && policy->owns_plugins; i++)
         if (policy->rule[i].when) rp__condition_close(policy->rule[i].when);
     rp__bump_free(&policy->doc.bump);
-    rp__release(policy->rule);
-    rp__release(policy->name);
-    rp__release(policy);
+    RP_RELEASE(policy->rule, policy->name, policy);
 }
 
 /* ---- rules ---- */

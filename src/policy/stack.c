@@ -98,8 +98,7 @@ static void close_part(rp_ctx *ctx)
 {
     rp_policy_stack *s = stack_in(ctx);
 
-    rp__release(s->pushed);
-    rp__release(s->active);
+    RP_RELEASE(s->pushed, s->active);
     rp__policy_pass_close(&s->pass);
 }
 

@@ -312,8 +312,7 @@ rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_op
     rp_status status = rp__rehearsal_open(ctx, recipe, NULL, report, &r);
     if (status == RP_OK) status = find_find(&x, report);
     rp__find_bounds_close(x.bounds);
-    rp__release(x.at);
-    rp__release(x.refused);
+    RP_RELEASE(x.at, x.refused);
     rp__rehearsal_close(&r);
     if (status != RP_OK) rp__find_close(out);
     return status;

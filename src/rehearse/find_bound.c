@@ -75,8 +75,7 @@ void rp__find_bounds_close(rp_find_bounds *b)
 {
     if (!b) return;
     close_ranks(b);
-    rp__release(b->weight);
-    rp__release(b);
+    RP_RELEASE(b->weight, b);
 }
 
 /* ---- computing ---- */

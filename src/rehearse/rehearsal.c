@@ -272,7 +272,6 @@ rp_status rp__rehearsal_check_names(rp_rehearsal *r, rp_report *report)
     if (ops && !report->n_errors) note_every(r->recipe, root, report);
     rp_status status = ops ? RP_OK : RP_ERR_MEMORY;
     if (ops && !report->n_errors) status = check_units(r, root, report);
-    rp__release(ops);
-    rp__release(modules);
+    RP_RELEASE(ops, modules);
     return status;
 }

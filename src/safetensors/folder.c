@@ -183,7 +183,6 @@ rp_status rp__st_open_folder(rp_safetensors *set, const char *folder)
         else if (rp__file_exists(index)) status = open_indexed(set, folder, index);
         else status = open_all(set, folder);
     }
-    rp__release(single);
-    rp__release(index);
+    RP_RELEASE(single, index);
     return status;
 }

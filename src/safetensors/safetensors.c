@@ -288,12 +288,9 @@ void rp__safetensors_close(rp_safetensors *set)
     for (int i = 0; i < set->n_files; i++) {
         rp__file_unmap(&set->file[i].map);
         json_decref(set->file[i].metadata);
-        rp__release(set->file[i].tensor_names);
-        rp__release(set->file[i].name);
+        RP_RELEASE(set->file[i].tensor_names, set->file[i].name);
     }
-    rp__release(set->file);
-    rp__release(set->tensor);
-    rp__release(set);
+    RP_RELEASE(set->file, set->tensor, set);
 }
 
 /* ---- access ---- */

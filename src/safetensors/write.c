@@ -46,11 +46,7 @@ void rp__safetensors_discard(rp_safetensors_writer *w)
     rp__file_discard(w->index);
     rp__release(w->stale);
     json_decref(w->metadata);
-    rp__release(w->shard);
-    rp__release(w->folder);
-    rp__release(w->names);
-    rp__release(w->tensor);
-    rp__release(w);
+    RP_RELEASE(w->shard, w->folder, w->names, w->tensor, w);
 }
 
 /* ---- declarations ---- */

@@ -186,6 +186,5 @@ void rp__gather_free(rp_gather *gather)
     rp_policy_free(gather->recompute);
     rp_policy_free(gather->keeps);
     if (gather->of) rp__release(gather->of[0].holder);
-    rp__release(gather->of);
-    rp__release(gather);
+    RP_RELEASE(gather->of, gather);
 }

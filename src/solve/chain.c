@@ -8,8 +8,7 @@
 
 void rp__chain_plan_free(rp_chain_plan *plan)
 {
-    rp__release(plan->option);
-    rp__release(plan->region);
+    RP_RELEASE(plan->option, plan->region);
     *plan = (rp_chain_plan){ 0 };
 }
 

@@ -201,8 +201,5 @@ rp_status rp__fronts_keep(rp_chain_fronts *f, rp_chain_span *out)
 
 void rp__fronts_close(rp_chain_fronts *f)
 {
-    rp__release(f->store.at);
-    rp__release(f->front.at);
-    rp__release(f->other.at);
-    rp__release(f->joined.at);
+    RP_RELEASE(f->store.at, f->front.at, f->other.at, f->joined.at);
 }

@@ -109,10 +109,7 @@ static rp_status search_open(rp_ctx *ctx, const rp_cut *in, search *s)
 static void search_close(search *s)
 {
     rp__flow_close(&s->flow);
-    rp__release(s->corner);
-    rp__release(s->source_side);
-    rp__release(s->first_made);
-    rp__release(s->quanta);
+    RP_RELEASE(s->corner, s->source_side, s->first_made, s->quanta);
 }
 
 /* ---- one cut ---- */

@@ -28,11 +28,7 @@ rp_status rp__flow_open(rp_ctx *ctx, rp_flow *f, int n, int n_edges)
 
 void rp__flow_close(rp_flow *f)
 {
-    rp__release(f->supply);
-    rp__release(f->drain);
-    rp__release(f->edge);
-    rp__release(f->arc);
-    rp__release(f->first);
+    RP_RELEASE(f->supply, f->drain, f->edge, f->arc, f->first);
     *f = (rp_flow){ 0 };
 }
 

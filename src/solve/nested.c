@@ -242,8 +242,7 @@ int rp__nest_grain(const rp_chain_nest *nest) { return nest->grain; }
 void rp__nest_close(rp_chain_nest *nest)
 {
     if (!nest) return;
-    rp__release(nest->alike);
-    rp__release(nest->of);
+    RP_RELEASE(nest->alike, nest->of);
     rp__fronts_close(&nest->fronts);
     rp__release(nest);
 }

@@ -97,8 +97,7 @@ rp_status rp__state_write_part(rp_ctx *ctx, const char *folder, int part, int pa
     if (status == RP_OK) status = put_tensors(w, tensors, n, checksums);
     if (status == RP_OK) status = rp__safetensors_commit(w);
     else rp__safetensors_discard(w);
-    rp__release(path);
-    rp__release(declared);
+    RP_RELEASE(path, declared);
     return status;
 }
 

@@ -38,8 +38,7 @@ static rp_status remove_state(rp_ctx *ctx, const char *output_dir, int64_t step)
     if (status == RP_OK && rename(name, old))
         status = rp_fail(ctx, RP_ERR_IO, "cannot remove '%s': %s", name, strerror(errno));
     if (status == RP_OK) status = rp__remove_tree(ctx, old);
-    rp__release(name);
-    rp__release(old);
+    RP_RELEASE(name, old);
     return status;
 }
 
@@ -55,8 +54,7 @@ rp_status rp__state_prune(rp_ctx *ctx, const char *output_dir, int64_t newest_st
         if (steps[i] <= newest_step && kept < (keep_last_n > 1 ? keep_last_n : 1)) kept++;
         else status = remove_state(ctx, output_dir, steps[i]);
     }
-    rp__release(steps);
-    rp__release(folder);
+    RP_RELEASE(steps, folder);
     return status;
 }
 
@@ -150,9 +148,6 @@ rp_status rp__state_save(rp_ctx *ctx, const char *output_dir, const rp_state_inf
 
     all.ranks        = rp__comm_ranks(rp__world(ctx));
     rp_status status = save(&s);
-    rp__release(s.folder);
-    rp__release(s.aside);
-    rp__release(s.name);
-    rp__release(s.mine);
+    RP_RELEASE(s.folder, s.aside, s.name, s.mine);
     return status;
 }

@@ -156,8 +156,7 @@ static rp_status read_json(rp_state *s)
         status = rp_fail(s->ctx, RP_ERR_FORMAT, "the state '%s' is partial: it has no %s", s->path, RP_STATE_JSON);
     if (status == RP_OK) status = rp__file_read(s->ctx, path, RP_STATE_JSON_BYTES, &text, &bytes);
     if (status == RP_OK) status = rp__state_json_parse(s->ctx, path, text, bytes, &s->root, &s->info);
-    rp__release(text);
-    rp__release(path);
+    RP_RELEASE(text, path);
     return status;
 }
 
@@ -274,8 +273,7 @@ void rp__state_close(rp_state *s)
 {
     if (!s) return;
     json_decref(s->root);
-    rp__release(s->path);
-    rp__release(s);
+    RP_RELEASE(s->path, s);
 }
 
 const rp_state_info *rp__state_info(const rp_state *s) { return &s->info; }

@@ -16,8 +16,7 @@ static void tape_free(rp_tape *tape)
 {
     rp__tape_reset(tape->ctx);
     rp__mem_on_pressure(tape->ctx->space[0], NULL, NULL);
-    rp__release(tape->value);
-    rp__release(tape->call);
+    RP_RELEASE(tape->value, tape->call);
     rp__fates_close(&tape->fates);
     rp__release(tape);
 }

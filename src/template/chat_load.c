@@ -72,8 +72,7 @@ static rp_status read_sibling(finding *f, const char *folder, const char *name)
         status = root ? keep_from_json(f, root) : rp_fail(f->ctx, RP_ERR_FORMAT, "cannot read '%s': line %d: %s", path, e.line, e.text);
     }
     json_decref(root);
-    rp__release(text);
-    rp__release(path);
+    RP_RELEASE(text, path);
     return status;
 }
 

@@ -32,8 +32,7 @@ void rp__template_free(rp_template *t)
 {
     if (!t) return;
     rp__bump_free(&t->bump);
-    rp__release(t->name);
-    rp__release(t);
+    RP_RELEASE(t->name, t);
 }
 
 bool rp__template_marks_answers(const rp_template *t) { return t->marks_answers; }
@@ -70,7 +69,6 @@ rp_status rp__template_render(rp_template *t, const json_t *variables, int64_t d
 
 void rp__template_text_free(rp_template_text *text)
 {
-    rp__release(text->text);
-    rp__release(text->span);
+    RP_RELEASE(text->text, text->span);
     *text = (rp_template_text){ 0 };
 }

@@ -30,8 +30,7 @@ rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c,
             return RP_OK;
         }
     }
-    rp__release(s);
-    rp__release(t);
+    RP_RELEASE(s, t);
     return RP_ERR_MEMORY;
 }
 

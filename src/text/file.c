@@ -92,10 +92,7 @@ void rp__text_file_close(rp_text_file *in)
     if (!in) return;
     if (in->state) in->kind->close(in->state);
     if (in->file && in->file != stdin) fclose(in->file);
-    rp__release(in->line);
-    rp__release(in->raw);
-    rp__release(in->path);
-    rp__release(in);
+    RP_RELEASE(in->line, in->raw, in->path, in);
 }
 
 /* ---- files that are not text ---- */

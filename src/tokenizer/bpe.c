@@ -71,8 +71,7 @@ static rp_status bpe_make_room(rp_bpe *bpe, int64_t n)
 static void give_back(rp_bpe *bpe)
 {
     if (bpe->symbol_room <= KEPT_SYMBOLS) return;
-    rp__release(bpe->symbol);
-    rp__release(bpe->heap);
+    RP_RELEASE(bpe->symbol, bpe->heap);
     bpe->symbol      = NULL;
     bpe->heap        = NULL;
     bpe->symbol_room = bpe->heap_room = 0;
@@ -359,14 +358,6 @@ rp_status rp__bpe_new(rp_ctx *ctx, const rp_vocab *vocab, int64_t n_merges, rp_b
 
 void rp__bpe_free(rp_bpe *bpe)
 {
-    rp__release(bpe->merge);
-    rp__release(bpe->result);
-    rp__release(bpe->symbol);
-    rp__release(bpe->heap);
-    rp__release(bpe->mapped.at);
-    rp__release(bpe->prefix.at);
-    rp__release(bpe->suffix.at);
-    rp__release(bpe->affixed.at);
-    rp__release(bpe->seams.slot);
-    rp__release(bpe->cache);
+    RP_RELEASE(bpe->merge, bpe->result, bpe->symbol, bpe->heap, bpe->mapped.at, bpe->prefix.at, bpe->suffix.at, bpe->affixed.at,
+               bpe->seams.slot, bpe->cache);
 }

@@ -194,9 +194,7 @@ void rp__decoders_free(rp_decoders *decoders)
 {
     for (int i = 0; i < decoders->n_steps; i++) {
         rp__pattern_free(decoders->step[i].pattern);
-        rp__release(decoders->step[i].content.at);
-        rp__release(decoders->step[i].held.at);
-        rp__release(decoders->step[i].made.at);
+        RP_RELEASE(decoders->step[i].content.at, decoders->step[i].held.at, decoders->step[i].made.at);
     }
 }
 

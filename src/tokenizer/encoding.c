@@ -138,9 +138,6 @@ void rp__encoding_begin(rp_encoding *e)
 
 void rp__encoding_free(rp_encoding *e)
 {
-    for (int k = 0; k < e->n_levels; k++) {
-        rp__release(e->level[k].held.at);
-        rp__release(e->level[k].made.at);
-    }
+    for (int k = 0; k < e->n_levels; k++) RP_RELEASE(e->level[k].held.at, e->level[k].made.at);
     rp__release(e->ids.at);
 }

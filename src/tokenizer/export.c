@@ -31,9 +31,7 @@ static rp_status copy(rp_ctx *ctx, const char *from_folder, const char *from_nam
         if (status == RP_OK) status = check_mark(ctx, from, text, bytes, mark);
         if (status == RP_OK) status = rp__file_write(ctx, to, text, bytes);
     }
-    rp__release(text);
-    rp__release(to);
-    rp__release(from);
+    RP_RELEASE(text, to, from);
     return status;
 }
 

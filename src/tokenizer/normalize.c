@@ -124,7 +124,6 @@ rp_status rp__normalize(rp_ctx *ctx, rp_normal_form form, const char *text, int6
     }
     status = flush(&z);
 done:
-    rp__release(z.point);
-    rp__release(z.spare);
+    RP_RELEASE(z.point, z.spare);
     return status;
 }

@@ -182,8 +182,7 @@ void rp__normalizers_free(rp_normalizers *normalizers)
 {
     for (int i = 0; i < normalizers->n_steps; i++) {
         rp__pattern_free(normalizers->step[i].pattern);
-        rp__release(normalizers->step[i].content.at);
-        rp__release(normalizers->step[i].map.blob.at);
+        RP_RELEASE(normalizers->step[i].content.at, normalizers->step[i].map.blob.at);
     }
 }
 

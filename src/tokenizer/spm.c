@@ -226,7 +226,6 @@ rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *
     if (rp__json_lost() != lost) RP_TRY_GOTO(rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate the tokenizer of '%s'", path));
 done:
     json_decref(made);
-    rp__release(data);
-    rp__release(path);
+    RP_RELEASE(data, path);
     return status;
 }

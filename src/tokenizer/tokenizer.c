@@ -24,8 +24,7 @@ static rp_status read_json(rp_ctx *ctx, const char *folder, const char *name, bo
         if (status == RP_OK) status = rp__tokenizer_json(ctx, path, text, bytes, out);
         if (status == RP_OK && mark) *mark = rp__hash(text, (size_t)bytes, RP_HASH_START);
     }
-    rp__release(text);
-    rp__release(path);
+    RP_RELEASE(text, path);
     return status;
 }
 

@@ -92,8 +92,6 @@ rp_status rp__unigram_encode(rp_unigram *u, const char *piece, int64_t bytes, rp
 
 void rp__unigram_free(rp_unigram *u)
 {
-    rp__release(u->score);
-    rp__release(u->path);
-    rp__release(u->reversed.at);
+    RP_RELEASE(u->score, u->path, u->reversed.at);
     rp__trie_free(&u->trie);
 }

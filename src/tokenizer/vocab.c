@@ -108,7 +108,5 @@ rp_status rp__vocab_show(rp_ctx *ctx, rp_vocab *vocab, int32_t id, const char *t
 
 void rp__vocab_free(rp_vocab *vocab)
 {
-    rp__release(vocab->text.at);
-    rp__release(vocab->token);
-    rp__release(vocab->slot);
+    RP_RELEASE(vocab->text.at, vocab->token, vocab->slot);
 }

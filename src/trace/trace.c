@@ -239,10 +239,7 @@ static rp_status leave_open(void *self, int at, const rp_op_meta *meta, const rp
 
 static void tracer_free(rp_tracer *t)
 {
-    rp__release(t->blocks.at);
-    rp__release(t->at);
-    rp__release(t->shared);
-    rp__release(t);
+    RP_RELEASE(t->blocks.at, t->at, t->shared, t);
 }
 
 rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **out)

@@ -238,7 +238,6 @@ rp_status rp__run_dir_final(rp_trainer *t)
     rp_status status = write_final(t, aside, final);
 
     if (status != RP_OK && final && rp__comm_rank(rp__world(t->ctx)) == 0) status = rp__dir_discard(t->ctx, aside, status);
-    rp__release(aside);
-    rp__release(final);
+    RP_RELEASE(aside, final);
     return rp__comm_agree(t->ctx, rp__world(t->ctx), status);      /* all ranks wait until the clean-up is done */
 }

@@ -186,8 +186,7 @@ static void close_run(measuring *m)
     if (m->n_ways) m->t->engine.selection = m->selection[0];
     rp__trainer_free(m->t);
     for (int i = 1; i < m->n_ways; i++) rp__selection_close(&m->selection[i]);
-    rp__release(m->ratio);
-    rp__release(m->seconds);
+    RP_RELEASE(m->ratio, m->seconds);
 }
 
 rp_status rp__sweep_measure(rp_rehearsal *r, rp_plan *const *steps, const rp_sweep_options *options, rp_sweep *out)

@@ -113,8 +113,7 @@ void rp__metrics_close(rp_metrics_file *m)
 {
     if (!m) return;
     if (m->fd >= 0) close(m->fd);
-    rp__release(m->path);
-    rp__release(m);
+    RP_RELEASE(m->path, m);
 }
 
 /* ---- writing ---- */

@@ -284,8 +284,7 @@ void rp__trainer_free(rp_trainer *t)
     rp__data_close(t->val);
     rp__data_close(t->data);
     rp__tokenizer_free(t->tokenizer);
-    rp__release(t->state_path);
-    rp__release(t->tensors);
+    RP_RELEASE(t->state_path, t->tensors);
     rp__ranks_leave(t->ctx);
     rp__dir_unlock(t->lock);
     rp__bump_free(&t->texts);

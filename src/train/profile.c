@@ -48,10 +48,7 @@ rp_status rp__profile_new(rp_ctx *ctx, rp_profile **out)
 void rp__profile_free(rp_profile *p)
 {
     if (!p) return;
-    rp__release(p->place);
-    rp__release(p->event);
-    rp__release(p->kind);
-    rp__release(p);
+    RP_RELEASE(p->place, p->event, p->kind, p);
 }
 
 bool rp__profile_wants(int64_t here, int64_t n) { return n == 1 ? here == 0 : here >= 1 && here <= RP_PROFILE_STEPS; }

@@ -194,6 +194,5 @@ void rp__tensorboard_close(rp_tensorboard *b)
 {
     if (!b) return;
     if (b->fd >= 0) close(b->fd);
-    rp__release(b->path);
-    rp__release(b);
+    RP_RELEASE(b->path, b);
 }

@@ -39,8 +39,7 @@ static rp_status open_texts(rp_ctx *ctx, const rp_page *page, text_table *texts)
 
 static void close_texts(text_table *texts)
 {
-    rp__release(texts->at);
-    rp__release(texts->text);
+    RP_RELEASE(texts->at, texts->text);
 }
 
 static int page_json_number_of(text_table *texts, const char *text)

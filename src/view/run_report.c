@@ -33,8 +33,7 @@ rp_status rp_trainer_report(rp_trainer *trainer)
     char *metrics    = rp__path_join(ctx, recipe->output_dir, "metrics.jsonl");
     char *file       = metrics ? rp__path_join(ctx, recipe->output_dir, "report.html") : NULL;
     rp_status status = write_page(ctx, recipe, &forecast, metrics, file);
-    rp__release(file);
-    rp__release(metrics);
+    RP_RELEASE(file, metrics);
     rp__forecast_close(&forecast);
     return status;
 }
