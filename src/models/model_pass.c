@@ -130,9 +130,7 @@ static rp_status count_positions(rp_model *m, const rp_meta *tokens, rp_tensor *
     int32_t *p       = h.data;
     for (int64_t i = 0; p && status == RP_OK && i < rp_meta_elems(tokens); i++) p[i] = (int32_t)(m->cached + i % tokens->dim[1]);
     rp__tensor_host_end(&h);
-    if (status == RP_OK) *out = t;
-    else rp_tensor_unref(t);
-    return status;
+    return rp__tensor_give(status, t, out);
 }
 
 /* The types of the batch, or zeros; NULL if the model has no token types. */
@@ -208,9 +206,7 @@ static rp_status all_logits(rp_model *m, const rp_model_batch *batch, rp_tensor 
 
     RP_TRY(hidden(m, batch, &x));
     rp_status status = project_logits(m, &x);
-    if (status == RP_OK) *logits = x;
-    else rp_tensor_unref(x);
-    return status;
+    return rp__tensor_give(status, x, logits);
 }
 
 rp_status rp__model_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
@@ -247,9 +243,7 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
     RP_TRY(hidden(m, batch, &x));
     rp_status status = keep_last_position(m->ctx, &x);
     if (status == RP_OK) status = project_logits(m, &x);
-    if (status == RP_OK) *logits = x;
-    else rp_tensor_unref(x);
-    return status;
+    return rp__tensor_give(status, x, logits);
 }
 
 /* ---- the loss ---- */
@@ -337,9 +331,7 @@ static rp_status whole_loss(rp_model *m, const rp_model_batch *batch, const rp_a
     m->weighs = false;
     rp_tensor_unref(m->loads);
     m->loads = NULL;
-    if (status == RP_OK) *loss = made;
-    else rp_tensor_unref(made);
-    return status;
+    return rp__tensor_give(status, made, loss);
 }
 
 typedef rp_status loss_pass(rp_model *m, const rp_model_batch *batch, const rp_attr_cross_entropy *attr, rp_tensor **loss);

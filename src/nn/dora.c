@@ -1,6 +1,7 @@
 /* nn/dora.c -- DoRA: a linear layer whose direction an adapter changes and whose magnitude is a parameter (drawn in nn/lora.h). */
 #include "nn/layers.h"
 #include "nn/lora.h"
+#include "tensor/tensor.h"
 
 /* in { x, norms, bias or NULL } out y */
 static rp_status magnitude_forward(rp_module *self, rp_tensor *const *in, rp_tensor **out)
@@ -95,7 +96,5 @@ rp_status rp__dora_forward(const rp_lora_modules *l, rp_module *linear, rp_tenso
     rp_tensor *y     = NULL;
     rp_status status = (drops ? dropped : undropped)(l, linear, x, &y);
 
-    if (status == RP_OK) *out = y;
-    else rp_tensor_unref(y);
-    return status;
+    return rp__tensor_give(status, y, out);
 }

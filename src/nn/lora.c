@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nn/layers.h"
+#include "tensor/tensor.h"
 
 float rp__lora_scale(const rp_lora *l)
 {
@@ -43,9 +44,7 @@ rp_status rp__lora_forward(const rp_lora_modules *l, rp_module *linear, rp_tenso
 
     RP_TRY(rp__linear_product(linear, l->in_out, true, x, &y));
     rp_status status = add_share(l, x, &y);
-    if (status == RP_OK) *out = y;
-    else rp_tensor_unref(y);
-    return status;
+    return rp__tensor_give(status, y, out);
 }
 
 static const char *const ends[RP_LORA_PARTS] = {

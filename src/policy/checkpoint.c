@@ -7,6 +7,7 @@
 #include "policy/stack.h"
 #include "tape/decide.h"
 #include "tape/tape.h"
+#include "tensor/tensor.h"
 
 static const char *name_of(const rp_checkpoint_options *options) { return options && options->name ? options->name : "checkpoint"; }
 
@@ -140,9 +141,7 @@ static rp_status run_parts(rp_ctx *ctx, const rp_checkpoint_function *fn, void *
         x = y;
     }
     if (status == RP_OK && !rp__tape_is_planned(ctx) && rp__region_count(ctx) > before) status = checkpoint_join(ctx, part, n, segments);
-    if (status == RP_OK) *output = x;
-    else rp_tensor_unref(x);
-    return status;
+    return rp__tensor_give(status, x, output);
 }
 
 rp_status rp_checkpoint_sequential_sized(size_t size, rp_ctx *ctx, const rp_checkpoint_function *fn, void *const *user, int n, int segments,

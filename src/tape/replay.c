@@ -121,9 +121,7 @@ static rp_status fetch(void *self, int value)
     tape->now.fetch  = false;
     if (status != RP_OK) return status;
     status = rp__offload_fetch(rp__tape_ctx(tape->ctx)->offload, v->ticket, t);
-    if (status == RP_OK) v->held = t;
-    else rp_tensor_unref(t);
-    return status;
+    return rp__tensor_give(status, t, &v->held);
 }
 
 static rp_status wait(void *self, int value)

@@ -73,6 +73,13 @@ void rp_tensor_unref(rp_tensor *t)
     rp__release(t);
 }
 
+rp_status rp__tensor_give(rp_status status, rp_tensor *t, rp_tensor **out)
+{
+    if (status == RP_OK) *out = t;
+    else rp_tensor_unref(t);
+    return status;
+}
+
 const rp_meta *rp_tensor_meta(const rp_tensor *t) { return t ? &t->m : NULL; }
 const int64_t *rp_tensor_strides(const rp_tensor *t)
 {

@@ -67,6 +67,8 @@ void rp__tensor_host_end(rp_host *h);       /* once per rp__tensor_host; does no
 
 /* rp_tensor_new with a `label` that names the tensor's use in messages. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out);
+/* The end of a function that made `t`: *out is `t` if status is RP_OK, otherwise `t` is released. Returns status. */
+rp_status rp__tensor_give(rp_status status, rp_tensor *t, rp_tensor **out);
 /* The tensor from which a view was first taken, which collects the view's gradient; t itself if it is no view. */
 static inline rp_tensor *rp__tensor_whole(rp_tensor *t) { return t->base ? t->base : t; }
 /* Creates a second tensor with the same storage and shape. errors RP_ERR_MEMORY */
