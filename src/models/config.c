@@ -170,7 +170,7 @@ static int known_keys(const rp_family *family, const char *known[MAX_KNOWN + 1])
         if (family->field[i].also) known[n++] = family->field[i].also;
     }
     for (int i = 0; i < RP_COUNT(common_fields) && n < MAX_KNOWN; i++) known[n++] = common_fields[i].key;
-    for (const char *const *key = family->inert; *key && n < MAX_KNOWN; key++) known[n++] = *key;
+    for (const char *const *key = family->inert; key && *key && n < MAX_KNOWN; key++) known[n++] = *key;
     for (const char *const *key = common_inert; *key && n < MAX_KNOWN; key++) known[n++] = *key;
     known[n] = NULL;
     return n;

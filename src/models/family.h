@@ -56,7 +56,7 @@ struct rp_family {
     const char *architecture;           /* "LlamaForCausalLM" */
     const rp_config_field *field;
     int n_fields;
-    const char *const *inert;           /* globs of keys that change no number here; ends with NULL */
+    const char *const *inert;           /* globs of keys that change no number here; ends with NULL; NULL: none */
     bool honours_layer_types;           /* config.json may list the blocks that have the window */
     void (*finish)(rp_config_reader *reader, rp_model_config *config);     /* sizes that were wrong are 0 here */
     const rp_name_pair *name;           /* in safetensors files */

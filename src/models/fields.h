@@ -66,6 +66,17 @@
 #define RP_FIELD_CAP(name, at, usual) \
     { name, .kind = RP_FIELD_NUMBER, RP_AT(at), .null_is_zero = true, .low = 1e-6, .high = 1e9, .otherwise = usual }
 
+/* The fields that Gemma 2 and 3 share. */
+#define RP_FIELDS_GEMMA(usual) \
+    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(256), RP_FIELD_CONTEXT(usual), RP_FIELD_EPS(1e-6), RP_FIELDS_WEIGHTS, \
+    RP_FIELD_TIED(1), RP_FIELDS_TOKENS(2, 1), RP_FIELDS_ROPE, RP_FIELD_WINDOW(4096), \
+    { "hidden_activation", .kind = RP_FIELD_WORD, RP_AT(activation), .nullable = true, .word = rp__config_activations, \
+      .otherwise = RP_ACT_GELU_TANH }, \
+    { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"gelu_pytorch_tanh\"" }, \
+    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) }, \
+    { "query_pre_attn_scalar", .kind = RP_FIELD_NUMBER, RP_AT(attn_scale), .low = 1e-6, .high = 1e9, .otherwise = 256 }, \
+    { "use_bidirectional_attention", .kind = RP_FIELD_ONLY, .only = "false" }
+
 /* ---- names of weights: in safetensors files, in GGUF ---- */
 
 /* For families whose blocks have no MLP. Names in the table that no model of the family has would change the common prefix of a block's parts. */

@@ -6,14 +6,7 @@
 #include <math.h>
 
 static const rp_config_field fields[] = {
-    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(256), RP_FIELD_CONTEXT(8192), RP_FIELD_EPS(1e-6), RP_FIELDS_WEIGHTS,
-    RP_FIELD_TIED(1), RP_FIELDS_TOKENS(2, 1), RP_FIELDS_ROPE, RP_FIELD_WINDOW(4096),
-    { "hidden_activation", .kind = RP_FIELD_WORD, RP_AT(activation), .nullable = true, .word = rp__config_activations,
-      .otherwise = RP_ACT_GELU_TANH },
-    { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"gelu_pytorch_tanh\"" },
-    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
-    { "query_pre_attn_scalar", .kind = RP_FIELD_NUMBER, RP_AT(attn_scale), .low = 1e-6, .high = 1e9, .otherwise = 256 },
-    { "use_bidirectional_attention", .kind = RP_FIELD_ONLY, .only = "false" },
+    RP_FIELDS_GEMMA(8192),
     RP_FIELD_CAP("attn_logit_softcapping", attn_softcap, 50),
     RP_FIELD_CAP("final_logit_softcapping", logit_softcap, 30),
 };

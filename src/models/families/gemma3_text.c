@@ -6,14 +6,7 @@
 #include <math.h>
 
 static const rp_config_field fields[] = {
-    RP_FIELDS_SIZES, RP_FIELD_KV_HEADS(true), RP_FIELD_HEAD_DIM(256), RP_FIELD_CONTEXT(131072), RP_FIELD_EPS(1e-6), RP_FIELDS_WEIGHTS,
-    RP_FIELD_TIED(1), RP_FIELDS_TOKENS(2, 1), RP_FIELDS_ROPE, RP_FIELD_WINDOW(4096),
-    { "hidden_activation", .kind = RP_FIELD_WORD, RP_AT(activation), .nullable = true, .word = rp__config_activations,
-      .otherwise = RP_ACT_GELU_TANH },
-    { "hidden_act", .kind = RP_FIELD_ONLY, .only = "\"gelu_pytorch_tanh\"" },
-    { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
-    { "query_pre_attn_scalar", .kind = RP_FIELD_NUMBER, RP_AT(attn_scale), .low = 1e-6, .high = 1e9, .otherwise = 256 },
-    { "use_bidirectional_attention", .kind = RP_FIELD_ONLY, .only = "false" },
+    RP_FIELDS_GEMMA(131072),
     { "rope_local_base_freq", .kind = RP_FIELD_LATER },
     { "sliding_window_pattern", "_sliding_window_pattern", .kind = RP_FIELD_INT, RP_AT(window_every), .low = 1, .high = 1 << 16, .otherwise = 6 },
     { "attn_logit_softcapping", .kind = RP_FIELD_ONLY, .only = "null" },

@@ -9,8 +9,6 @@ static const rp_config_field fields[] = {
     { "mlp_bias", .kind = RP_FIELD_ONLY, .only = "false" },
 };
 
-static const char *const inert[] = { NULL };
-
 static void mistral_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
@@ -20,6 +18,6 @@ static void mistral_finish(rp_config_reader *reader, rp_model_config *c)
 static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_GATE_UP, RP_NAMES_NORMS_BEFORE };
 
 const rp_family rp__family_mistral = {
-    .model_type = "mistral", .architecture = "MistralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .model_type = "mistral", .architecture = "MistralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields),
     .finish = mistral_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
 };

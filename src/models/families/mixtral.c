@@ -9,8 +9,6 @@ static const rp_config_field fields[] = {
     { "router_jitter_noise", .kind = RP_FIELD_ONLY, .only = "0" },
 };
 
-static const char *const inert[] = { NULL };
-
 static void mixtral_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
@@ -36,7 +34,7 @@ static const char *const rotated[]     = { "layers.*.attn.q.*", "layers.*.attn.k
 static const rp_name_pair gguf_keys[] = { { "expert_count", "num_local_experts" } };
 
 const rp_family rp__family_mixtral = {
-    .model_type = "mixtral", .architecture = "MixtralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .model_type = "mixtral", .architecture = "MixtralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields),
     .finish = mixtral_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "llama", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names), .gguf_apart = gguf_apart,
     .n_gguf_apart = RP_COUNT(gguf_apart), .gguf_rotated = rotated, .gguf_key = gguf_keys, .n_gguf_keys = RP_COUNT(gguf_keys),

@@ -8,8 +8,6 @@ static const rp_config_field fields[] = {
     { "attention_bias", .kind = RP_FIELD_BOOL, RP_AT(qkv_bias) },
 };
 
-static const char *const inert[] = { NULL };
-
 static void olmo2_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
@@ -23,7 +21,7 @@ static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_QK_N
 static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_QK_NORMS, RP_GGUF_GATE_UP, RP_GGUF_NORMS_BEHIND };
 
 const rp_family rp__family_olmo2 = {
-    .model_type = "olmo2", .architecture = "Olmo2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .model_type = "olmo2", .architecture = "Olmo2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields),
     .finish = olmo2_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "olmo2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };

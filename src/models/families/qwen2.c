@@ -11,8 +11,6 @@ static const rp_config_field fields[] = {
     { "use_mrope", .kind = RP_FIELD_ONLY, .only = "false" },
 };
 
-static const char *const inert[] = { NULL };
-
 static void qwen2_finish(rp_config_reader *reader, rp_model_config *c)
 {
     rp__config_finish_decoder(reader, c);
@@ -25,7 +23,7 @@ static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_GATE
 static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_GATE_UP, RP_GGUF_NORMS_BEFORE };
 
 const rp_family rp__family_qwen2 = {
-    .model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields), .inert = inert,
+    .model_type = "qwen2", .architecture = "Qwen2ForCausalLM", .field = fields, .n_fields = RP_COUNT(fields),
     .honours_layer_types = true, .finish = qwen2_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
     .gguf_architecture = "qwen2", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names),
 };
