@@ -8,13 +8,6 @@
 enum { A, B };
 enum { Y };
 
-static rp_status add_shape(rp_op_meta *m)
-{
-    RP_TRY(rp__check_one_shape(m));
-    m->out[Y] = m->in[A];
-    return RP_OK;
-}
-
 static rp_cost add_cost(const rp_op_meta *m, rp_pass pass)
 {
     return pass == RP_FORWARD ? rp__cost(m, pass, rp_meta_elems(&m->in[A])) : (rp_cost){ 0 };
@@ -43,6 +36,6 @@ static const rp_op_case add_cases[] = {
 
 const rp_op rp_op_add = {
     .name = "add", .n_in = 2, .n_out = 1, .flags = RP_OP_GRAD_PASS,
-    .shape = add_shape, .cost = add_cost, .forward = add_forward,
+    .shape = rp__same_shape, .cost = add_cost, .forward = add_forward,
     .cases = add_cases, .n_case = RP_COUNT(add_cases),
 };

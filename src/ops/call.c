@@ -99,7 +99,7 @@ bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
 
 const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels(c->ctx) : rp__kernels_none(); }
 
-void rp__op_failed(const rp_op_call *c, rp_status status) { rp__ops_ctx(c->ctx)->status = status; }
+bool rp__op_failed(const rp_op_call *c, rp_status status) { return (rp__ops_ctx(c->ctx)->status = status) != RP_OK; }
 
 static rp_mem_class class_of(const rp_op *op) { return op->flags & RP_OP_COLLECTIVE ? RP_MEM_COMM : RP_MEM_TEMP; }
 

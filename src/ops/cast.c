@@ -12,7 +12,7 @@ static rp_status cast_shape(rp_op_meta *m)
 {
     const rp_attr_cast *a = m->attr;
 
-    RP_TRY(rp__unary_shape(m));
+    RP_TRY(rp__same_shape(m));
     m->out[Y].dtype = (rp_dtype)a->dtype;
     RP_CHECK(m->ctx, rp_meta_is_float(&m->out[Y]), RP_ERR_DTYPE, "cast: to %s, expected a floating dtype",
              rp_dtype_name((rp_dtype)a->dtype));

@@ -66,13 +66,9 @@ static void reference_forward(const rp_op_call *c, const int32_t *place)
 static void combine_forward(const rp_op_call *c)
 {
     const rp_kernels *kernels = rp__op_kernels(c);
-    int64_t k        = each_of(c->meta);
-    rp_status status = rp__check_choices(c, CHOICES, experts_of(c->meta));
+    int64_t k                 = each_of(c->meta);
 
-    if (status != RP_OK) {
-        rp__op_failed(c, status);
-        return;
-    }
+    if (rp__op_failed(c, rp__check_choices(c, CHOICES, experts_of(c->meta)))) return;
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
     if (kernels->gather_rows)
         kernels->gather_rows(c->meta->in[ROWS].dtype, rp__data(c->in[ROWS]), place, rp__data(c->in[WEIGHTS]), rp__data(c->out[Z]),

@@ -18,6 +18,13 @@ rp_status rp__check_one_shape(const rp_op_meta *m)
     return RP_OK;
 }
 
+rp_status rp__same_shape(rp_op_meta *m)
+{
+    RP_TRY(rp__check_one_shape(m));
+    m->out[0] = m->in[0];
+    return RP_OK;
+}
+
 rp_status rp__check_size(const rp_op_meta *m, const char *name, const rp_meta *size)
 {
     RP_CHECK(m->ctx, rp__meta_check(m->ctx, size) == RP_OK, RP_ERR_SHAPE, "%s: the size of %s, %s, is negative or too large", m->op->name, name,
@@ -101,13 +108,6 @@ void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value)
     rp_elem_put(grad, element, c->grad_adds[in] ? rp_elem_get(grad, element) + value : value);
 }
 
-rp_status rp__unary_shape(rp_op_meta *m)
-{
-    RP_TRY(rp__check_one_dtype(m));
-    m->out[0] = m->in[0];
-    return RP_OK;
-}
-
 void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter)
 {
     int64_t n = rp_meta_elems(&c->meta->in[0]);
@@ -135,6 +135,15 @@ rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int
                  "%s: label %d of row %" PRId64 " is outside [0, %" PRId64 ")", c->meta->op->name, label, r, classes);
     }
     return RP_OK;
+}
+
+void rp__row_softmax(double *x, int64_t n)
+{
+    double max = x[0], sum = 0;
+
+    for (int64_t i = 1; i < n; i++) max = fmax(max, x[i]);
+    for (int64_t i = 0; i < n; i++) sum += x[i] = exp(x[i] - max);
+    for (int64_t i = 0; i < n; i++) x[i] /= sum;
 }
 
 double rp__row_cross_entropy(double *x, int64_t n, int32_t label)

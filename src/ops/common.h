@@ -9,6 +9,8 @@
 rp_status rp__check_one_dtype(const rp_op_meta *m);
 /* The same, and that all inputs have its shape. errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__check_one_shape(const rp_op_meta *m);
+/* The shape function of ops whose inputs and one output have one floating dtype and shape. errors RP_ERR_DTYPE · RP_ERR_SHAPE */
+rp_status rp__same_shape(rp_op_meta *m);
 /* For shape: checks a size that an attribute or several inputs describe, before other sizes are computed from it. `name` is for the message.
  * errors RP_ERR_SHAPE negative or too large */
 rp_status rp__check_size(const rp_op_meta *m, const char *name, const rp_meta *size);
@@ -38,15 +40,15 @@ void *rp__data_at(const rp_tensor *t, int64_t element);
 void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value);
 
 /* For ops with one input, one output of the same shape and no slot: y = f(x, parameter) and dx = dy * slope(of, parameter). `of` is
- * the input or the output, whichever the op needs. They run the kernel, or the reference f or slope if the kernel is NULL.
- * errors of rp__unary_shape: RP_ERR_DTYPE */
-rp_status rp__unary_shape(rp_op_meta *m);
+ * the input or the output, whichever the op needs. They run the kernel, or the reference f or slope if the kernel is NULL. */
 void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter);
 void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
                         double parameter);
 
 /* Checks that the labels in in[labels] are in [0, classes) or equal `ignore`. errors RP_ERR_ARG names the first wrong one */
 rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int32_t ignore);
+/* For references: replaces x [n] by softmax(x). */
+void rp__row_softmax(double *x, int64_t n);
 /* For references: replaces x [n] by softmax(x) - onehot(label); returns -log softmax(x)[label]. */
 double rp__row_cross_entropy(double *x, int64_t n, int32_t label);
 

@@ -19,7 +19,7 @@ static rp_status dropout_shape(rp_op_meta *m)
 {
     const rp_attr_dropout *a = m->attr;
 
-    RP_TRY(rp__unary_shape(m));
+    RP_TRY(rp__same_shape(m));
     RP_CHECK(m->ctx, a->p >= 0 && a->p <= 1, RP_ERR_ARG, "dropout: p is %g, expected 0 to 1", (double)a->p);
     RP_CHECK(m->ctx, sample_elems(m) <= INT64_C(1) << 34, RP_ERR_SHAPE, "dropout: a sample of %s has more elements than a random stream",
              rp_meta_str(&m->in[X]));

@@ -68,11 +68,9 @@ static void embedding_forward(const rp_op_call *c)
 {
     const rp_kernels *k = rp__op_kernels(c);
     int64_t n = c->meta->in[TABLE].dim[1], count = rp_meta_elems(&c->meta->in[IDS]);
-    rp_status status = check_ids(c);
 
-    if (status != RP_OK) {
-        rp__op_failed(c, status);
-    } else if (k->embedding_forward) {
+    if (rp__op_failed(c, check_ids(c))) return;
+    if (k->embedding_forward) {
         k->embedding_forward(c->meta->in[TABLE].dtype, rp__data(c->in[TABLE]), rp__data(c->in[IDS]), rp__data(c->out[Y]), count, n,
                              rp__on(c->meta));
     } else {

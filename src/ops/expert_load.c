@@ -75,15 +75,6 @@ static double share_of(const rp_op_call *c)
 
 /* ---- the reference ---- */
 
-static void softmax(double *x, int64_t n)
-{
-    double max = x[0], sum = 0;
-
-    for (int64_t i = 1; i < n; i++) max = fmax(max, x[i]);
-    for (int64_t i = 0; i < n; i++) sum += x[i] = exp(x[i] - max);
-    for (int64_t i = 0; i < n; i++) x[i] /= sum;
-}
-
 static void sum_given(const rp_op_call *c, double *x, double *sum)
 {
     int64_t n = experts_of(c->meta);
@@ -92,7 +83,7 @@ static void sum_given(const rp_op_call *c, double *x, double *sum)
     for (int64_t r = 0; r < rows_of(c->meta); r++) {
         if (!counts(c, r)) continue;
         rp_row_get(c->in[LOGITS], r, x);
-        softmax(x, n);
+        rp__row_softmax(x, n);
         for (int64_t i = 0; i < n; i++) sum[i] += x[i];
     }
 }
@@ -122,12 +113,8 @@ static void expert_load_forward(const rp_op_call *c)
 {
     int64_t n = experts_of(c->meta), rows = rows_of(c->meta), slots = rp_meta_elems(&c->meta->in[CHOICES]);
     double share = share_of(c), *chosen = c->scratch;
-    rp_status status = rp__check_choices(c, CHOICES, n);
 
-    if (status != RP_OK) {
-        rp__op_failed(c, status);
-        return;
-    }
+    if (rp__op_failed(c, rp__check_choices(c, CHOICES, n))) return;
     memset(chosen, 0, (size_t)n * sizeof *chosen);
     for (int64_t s = 0; s < slots; s++)
         if (counts(c, s / (slots / rows))) chosen[rp_int_get(c->in[CHOICES], s)]++;
@@ -142,7 +129,7 @@ static void slope_of_row(const rp_op_call *c, int64_t row, const double *g, doub
     double dot = 0;
 
     rp_row_get(c->in[LOGITS], row, x);
-    softmax(x, n);
+    rp__row_softmax(x, n);
     for (int64_t i = 0; i < n; i++) dot += g[i] * x[i];
     for (int64_t i = 0; i < n; i++) x[i] = counts(c, row) ? share * x[i] * (g[i] - dot) : 0;
     rp_row_grad(c, LOGITS, row, x);

@@ -55,7 +55,7 @@ static const rp_op_case gelu_cases[] = {
 const rp_op rp_op_gelu = {
     .name = "gelu", .n_in = 1, .n_out = 1, .attr_size = sizeof(rp_attr_gelu),
     .needs = RP_IN(X),
-    .shape = rp__unary_shape, .cost = gelu_cost,
+    .shape = rp__same_shape, .cost = gelu_cost,
     .forward = gelu_forward, .backward = gelu_backward,
     .cases = gelu_cases, .n_case = RP_COUNT(gelu_cases),
 };

@@ -11,8 +11,7 @@ enum { Y };
 
 static rp_status mul_shape(rp_op_meta *m)
 {
-    RP_TRY(rp__check_one_shape(m));
-    m->out[Y] = m->in[A];
+    RP_TRY(rp__same_shape(m));
     rp__read_for(m, RP_IN(A), RP_IN(B));
     rp__read_for(m, RP_IN(B), RP_IN(A));
     return RP_OK;

@@ -22,8 +22,8 @@ const rp_kernels *rp__op_kernels(const rp_op_call *c);
 /* The last argument of this call's kernels. */
 static inline const rp_on *rp__on(const rp_op_meta *m) { return &m->ctx->on; }
 
-/* Records an error of a backend inside forward or backward in the context; the call that runs the op returns it. */
-void rp__op_failed(const rp_op_call *c, rp_status status);
+/* Records the status of a step of forward or backward in the context; the call that runs the op returns it. True if it is an error. */
+bool rp__op_failed(const rp_op_call *c, rp_status status);
 
 /* For shape: states that backward reads the tensors in `reads` only for the gradients of the inputs in `grads`. */
 static inline void rp__read_for(rp_op_meta *m, uint32_t reads, uint32_t grads)

@@ -34,7 +34,7 @@ static const rp_op_case relu_cases[] = {
 const rp_op rp_op_relu = {
     .name = "relu", .n_in = 1, .n_out = 1,
     .needs = RP_OUT(Y),
-    .shape = rp__unary_shape, .cost = relu_cost,
+    .shape = rp__same_shape, .cost = relu_cost,
     .forward = relu_forward, .backward = relu_backward,
     .cases = relu_cases, .n_case = RP_COUNT(relu_cases),
 };

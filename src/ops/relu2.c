@@ -39,7 +39,7 @@ static const rp_op_case relu2_cases[] = {
 const rp_op rp_op_relu2 = {
     .name = "relu2", .n_in = 1, .n_out = 1,
     .needs = RP_OUT(Y),
-    .shape = rp__unary_shape, .cost = relu2_cost,
+    .shape = rp__same_shape, .cost = relu2_cost,
     .forward = relu2_forward, .backward = relu2_backward,
     .cases = relu2_cases, .n_case = RP_COUNT(relu2_cases),
 };

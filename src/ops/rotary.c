@@ -79,12 +79,8 @@ static bool run_kernel(const rp_op_call *c, const rp_tensor *from, rp_tensor *to
 static void rotary_forward(const rp_op_call *c)
 {
     int64_t rows = rp_meta_rows(&c->meta->in[X]), heads = c->meta->in[X].dim[2];
-    rp_status status = check_positions(c);
 
-    if (status != RP_OK) {
-        rp__op_failed(c, status);
-        return;
-    }
+    if (rp__op_failed(c, check_positions(c))) return;
     if (run_kernel(c, c->in[X], c->out[Y], false, false)) return;
     for (int64_t r = 0; r < rows; r++) {
         rp_row_get(c->in[X], r, c->scratch);

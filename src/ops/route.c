@@ -59,15 +59,6 @@ static int64_t next_largest(const double *x, int64_t n, double before, int64_t b
     return best;
 }
 
-static void softmax(double *x, int64_t n)
-{
-    double max = x[0], sum = 0;
-
-    for (int64_t i = 1; i < n; i++) max = fmax(max, x[i]);
-    for (int64_t i = 0; i < n; i++) sum += x[i] = exp(x[i] - max);
-    for (int64_t i = 0; i < n; i++) x[i] /= sum;
-}
-
 static void route_choose(const rp_op_call *c, int64_t row, double *x, int64_t n, double *weight)
 {
     int64_t k = attr_of(c->meta)->k, at = -1;
@@ -79,7 +70,7 @@ static void route_choose(const rp_op_call *c, int64_t row, double *x, int64_t n,
         before = isnan(x[at]) ? -INFINITY : x[at];
         rp_elem_put(c->out[CHOICES], row * k + j, (double)at);
     }
-    softmax(x, n);
+    rp__row_softmax(x, n);
     for (int64_t j = 0; j < k; j++) sum += weight[j] = x[rp_int_get(c->out[CHOICES], row * k + j)];
     for (int64_t j = 0; j < k && attr_of(c->meta)->renormalise; j++) weight[j] /= sum;
     rp_row_put(c->out[WEIGHTS], row, weight);
@@ -113,7 +104,7 @@ static void slope_of_row(const rp_op_call *c, int64_t row, double *x, int64_t n,
         memset(x, 0, (size_t)n * sizeof *x);
     } else {
         rp_row_get(c->in[LOGITS], row, x);
-        softmax(x, n);
+        rp__row_softmax(x, n);
     }
     memset(d, 0, (size_t)n * sizeof *d);
     for (int64_t j = 0; j < k; j++) {

@@ -45,7 +45,7 @@ static const rp_op_case scale_cases[] = {
 
 const rp_op rp_op_scale = {
     .name = "scale", .n_in = 1, .n_out = 1, .attr_size = sizeof(rp_attr_scale),
-    .shape = rp__unary_shape, .cost = scale_cost,
+    .shape = rp__same_shape, .cost = scale_cost,
     .forward = scale_forward, .backward = scale_backward,
     .cases = scale_cases, .n_case = RP_COUNT(scale_cases),
 };

@@ -39,7 +39,7 @@ static const rp_op_case silu_cases[] = {
 const rp_op rp_op_silu = {
     .name = "silu", .n_in = 1, .n_out = 1,
     .needs = RP_IN(X),
-    .shape = rp__unary_shape, .cost = silu_cost,
+    .shape = rp__same_shape, .cost = silu_cost,
     .forward = silu_forward, .backward = silu_backward,
     .cases = silu_cases, .n_case = RP_COUNT(silu_cases),
 };

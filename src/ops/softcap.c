@@ -14,7 +14,7 @@ static rp_status softcap_shape(rp_op_meta *m)
     double cap = (double)((const rp_attr_softcap *)m->attr)->cap;
 
     RP_CHECK(m->ctx, isfinite(cap) && cap > 0, RP_ERR_ARG, "softcap: cap is %g, expected a number above 0", cap);
-    return rp__unary_shape(m);
+    return rp__same_shape(m);
 }
 
 static rp_cost softcap_cost(const rp_op_meta *m, rp_pass pass)

@@ -13,7 +13,7 @@ static rp_status softmax_shape(rp_op_meta *m)
 {
     int64_t n = rp_meta_dim(&m->in[X], -1);
 
-    RP_TRY(rp__unary_shape(m));
+    RP_TRY(rp__same_shape(m));
     RP_CHECK(m->ctx, n > 0, RP_ERR_SHAPE, "softmax: rows of %s are empty", rp_meta_str(&m->in[X]));
     if (rp__op_fast(m)) return RP_OK;
     m->scratch_bytes          = n * (int64_t)sizeof(double);
@@ -38,10 +38,7 @@ static void softmax_forward(const rp_op_call *c)
     }
     for (int64_t r = 0; r < rows; r++) {
         rp_row_get(c->in[X], r, x);
-        double max = x[0], sum = 0;
-        for (int64_t i = 1; i < n; i++) max = fmax(max, x[i]);
-        for (int64_t i = 0; i < n; i++) sum += x[i] = exp(x[i] - max);
-        for (int64_t i = 0; i < n; i++) x[i] /= sum;
+        rp__row_softmax(x, n);
         rp_row_put(c->out[Y], r, x);
     }
 }

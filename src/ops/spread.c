@@ -39,12 +39,8 @@ static void spread_forward(const rp_op_call *c)
 {
     const rp_kernels *kernels = rp__op_kernels(c);
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), tokens = tokens_of(c->meta), k = slots_of(c->meta) / tokens;
-    rp_status status = rp__check_choices(c, CHOICES, experts_of(c->meta));
 
-    if (status != RP_OK) {
-        rp__op_failed(c, status);
-        return;
-    }
+    if (rp__op_failed(c, rp__check_choices(c, CHOICES, experts_of(c->meta)))) return;
     const int32_t *place = rp__experts_sort(c, CHOICES, experts_of(c->meta));
     if (kernels->spread_rows) {
         kernels->spread_rows(c->meta->in[X].dtype, rp__data(c->in[X]), place, NULL, rp__data(c->out[Y]), c->meta->in[X].dtype, false, tokens, k,

@@ -9,13 +9,6 @@
 enum { GATE, UP };
 enum { Y };
 
-static rp_status swiglu_shape(rp_op_meta *m)
-{
-    RP_TRY(rp__check_one_shape(m));
-    m->out[Y] = m->in[GATE];
-    return RP_OK;
-}
-
 static rp_cost swiglu_cost(const rp_op_meta *m, rp_pass pass)
 {
     return rp__cost(m, pass, rp_meta_elems(&m->in[GATE]) * (pass == RP_FORWARD ? 16 : 22));
@@ -64,7 +57,7 @@ static const rp_op_case swiglu_cases[] = {
 const rp_op rp_op_swiglu = {
     .name = "swiglu", .n_in = 2, .n_out = 1,
     .needs = RP_IN(GATE) | RP_IN(UP),
-    .shape = swiglu_shape, .cost = swiglu_cost,
+    .shape = rp__same_shape, .cost = swiglu_cost,
     .forward = swiglu_forward, .backward = swiglu_backward,
     .cases = swiglu_cases, .n_case = RP_COUNT(swiglu_cases),
 };
