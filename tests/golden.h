@@ -271,6 +271,17 @@ static inline double golden_part_off(const double *got, const golden_part *want,
     return golden_rel_l2(sum, none, GOLDEN_SUMS);
 }
 
+/* The squared norm of the whole tensor. */
+static inline double golden_square(const golden_tensor *t)
+{
+    const golden_part *part = (const golden_part *)t->value;
+    double square           = 0;
+
+    for (int64_t i = 0; i < t->elems && !t->parts; i++) square += t->value[i] * t->value[i];
+    for (int p = 0; p < t->parts; p++) square += part[p].norm * part[p].norm;
+    return square;
+}
+
 /* |got - want| / |want|, or a sketch's estimate of it. */
 static inline double golden_off_rel(const double *got, const golden_tensor *want)
 {
