@@ -18,7 +18,6 @@ typedef struct {
 } rp_solver_ask;
 
 typedef struct {
-    const char *name;
     /* Makes *best the plan with the smallest arena among it and the solver's own. *best is NULL at first. errors as rp_step_run · RP_ERR_MEMORY */
     rp_status (*least)(rp_question *question, rp_plan **best);
     /* Makes *best the fastest plan among it and the solver's own that fit. *best is NULL or fits. errors as rp_step_run · RP_ERR_MEMORY */
@@ -29,7 +28,9 @@ typedef struct {
 #include "plan/solvers.def"
 #undef RP_PLAN_SOLVER
 
-/* The chain's plan with the smallest arena by its own count of bytes, rehearsed once. errors as rp_step_run · RP_ERR_MEMORY */
+/* The view whose smallest plan takes fewest bytes by the chain's count, and these bytes. errors RP_ERR_MEMORY */
+rp_status rp__solver_chain_least(rp_question *question, rp_plan_problem *view, int64_t *bytes);
+/* That plan, rehearsed once. errors as rp_step_run · RP_ERR_MEMORY */
 rp_status rp__solver_chain_small(rp_question *question, rp_plan **out);
 /* The figures of a mode, computed once per question. errors RP_ERR_MEMORY */
 rp_status rp__solver_known_mode(rp_question *question, int mode, const rp_known_mode **out);

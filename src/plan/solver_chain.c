@@ -133,18 +133,29 @@ static rp_status chain_least(rp_question *q, rp_plan **best)
     return RP_OK;
 }
 
-rp_status rp__solver_chain_small(rp_question *q, rp_plan **out)
+rp_status rp__solver_chain_least(rp_question *q, rp_plan_problem *view, int64_t *bytes)
 {
-    rp_plan_problem view[RP_PLAN_VIEWS];
-    int n         = rp__plan_views(&q->problem, view), best = 0;
-    int64_t least = INT64_MAX, bytes;
+    rp_plan_problem all[RP_PLAN_VIEWS];
+    int n = rp__plan_views(&q->problem, all);
 
+    *bytes = INT64_MAX;
     for (int i = 0; i < n; i++) {
-        RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
-        if (bytes < least) best = i;
-        if (bytes < least) least = bytes;
+        int64_t least;
+        RP_TRY(rp__plan_least(q->ctx, &all[i], &least));
+        if (least >= *bytes) continue;
+        *bytes = least;
+        *view  = all[i];
     }
-    return try_least(q, &view[best], least, out);
+    return RP_OK;
 }
 
-const rp_plan_solver rp_solver_chain = { .name = "chain", .least = chain_least, .within = chain_within };
+rp_status rp__solver_chain_small(rp_question *q, rp_plan **out)
+{
+    rp_plan_problem view;
+    int64_t bytes;
+
+    RP_TRY(rp__solver_chain_least(q, &view, &bytes));
+    return try_least(q, &view, bytes, out);
+}
+
+const rp_plan_solver rp_solver_chain = { .least = chain_least, .within = chain_within };

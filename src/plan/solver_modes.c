@@ -60,4 +60,4 @@ static rp_status modes_within(rp_question *q, rp_solver_ask *ask, rp_plan **best
     return ask->buffers ? RP_OK : try_modes(q, ask->budget, rp__step_is_faster, best);
 }
 
-const rp_plan_solver rp_solver_modes = { .name = "modes", .least = modes_least, .within = modes_within };
+const rp_plan_solver rp_solver_modes = { .least = modes_least, .within = modes_within };

@@ -113,21 +113,6 @@ static rp_status ask_all(rp_question *q, rp_solver_ask *ask, rp_plan **best)
     return RP_OK;
 }
 
-/* Bytes that no view of the step has a plan below, by the chain. */
-static rp_status least_bytes(rp_question *q, int64_t *least)
-{
-    rp_plan_problem view[RP_PLAN_VIEWS];
-    int n = rp__plan_views(&q->problem, view);
-
-    *least = INT64_MAX;
-    for (int i = 0; i < n; i++) {
-        int64_t bytes;
-        RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
-        if (bytes < *least) *least = bytes;
-    }
-    return RP_OK;
-}
-
 /* ---- the least ---- */
 
 /* A plan may take less than a solver counts: values may live shorter, or the arena of the smallest plan has holes. So the solvers are asked for less
@@ -153,10 +138,11 @@ static rp_status shrink(rp_question *q, int64_t least, rp_plan **best)
 
 static rp_status find_least(rp_question *q, rp_plan **best)
 {
+    rp_plan_problem view;
     int64_t least;
 
     for (int i = 0; i < RP_COUNT(solvers); i++) RP_TRY(solvers[i]->least(q, best));
-    RP_TRY(least_bytes(q, &least));
+    RP_TRY(rp__solver_chain_least(q, &view, &least));
     return shrink(q, least, best);
 }
 
