@@ -99,7 +99,7 @@ static void print_picture(const rp_sweep *s)
     }
     printf("         +");
     for (int i = 0; i < WIDTH; i++) putchar('-');
-    printf("\n          %s ... %s\n", cli_size(least, f.least), cli_size(most, f.most));
+    printf("\n          %s ... %s\n", cli_size_up(least, f.least), cli_size(most, f.most));
 }
 
 /* The budget or mode of a point, and the bytes that it reserves. */

@@ -37,7 +37,7 @@ const char *cli_size_short(char *out, int64_t bytes) { return short_text(out, by
 
 const char *cli_size(char *out, int64_t bytes) { return exact ? rp__size_text(out, bytes) : short_text(out, bytes, false); }
 
-const char *cli_size_up(char *out, int64_t bytes) { return exact ? rp__size_text(out, bytes) : short_text(out, bytes, true); }
+const char *cli_size_up(char *out, int64_t bytes) { return exact ? rp__size_text_up(out, bytes) : short_text(out, bytes, true); }
 
 static const char *cell(char *out, int64_t bytes, bool up)
 {

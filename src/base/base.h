@@ -123,6 +123,9 @@ bool rp__glob(const char *pattern, const char *text);
 #define RP_SIZE_CHARS 64
 const char *rp__size_text(char *out, int64_t bytes);
 
+/* The same with the readable part rounded up: a limit of that size has room for `bytes`. */
+const char *rp__size_text_up(char *out, int64_t bytes);
+
 /* Classifies the first character of an untrusted text, for printing on a terminal:
  *   AS_IS     a character that is safe to print
  *   CONTROL   a control character (newlines too), or a mark or override of direction

@@ -30,7 +30,8 @@ bool rp__glob(const char *pattern, const char *text)
     return !*pattern;
 }
 
-const char *rp__size_text(char *out, int64_t bytes)
+/* The readable part has two decimals. up: rounded up, so that a limit of that size has room for `bytes`. */
+static const char *size_text(char *out, int64_t bytes, bool up)
 {
     static const char *const unit[] = { "KiB", "MiB", "GiB", "TiB" };
     double value = (double)bytes;
@@ -40,10 +41,15 @@ const char *rp__size_text(char *out, int64_t bytes)
         value /= 1024;
         u++;
     }
+    if (up) value = ceil(value * 100) / 100;
     if (u < 0) snprintf(out, RP_SIZE_CHARS, "%" PRId64 " byte%s", bytes, bytes == 1 ? "" : "s");
     else snprintf(out, RP_SIZE_CHARS, "%" PRId64 " bytes (%.2f %s)", bytes, value, unit[u]);
     return out;
 }
+
+const char *rp__size_text(char *out, int64_t bytes) { return size_text(out, bytes, false); }
+
+const char *rp__size_text_up(char *out, int64_t bytes) { return size_text(out, bytes, true); }
 
 bool rp__parse_double(const char *text, double *out)
 {

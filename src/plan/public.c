@@ -104,7 +104,7 @@ static rp_status public_refuse(rp_question *q, int64_t budget)
     rp__mem_observe(ctx->space[0], NULL, NULL);
     if (status == RP_OK)
         status = rp_fail(ctx, RP_ERR_BUDGET, "no plan fits a memory budget of %s; the least budget that fits is %s%s, for %s", rp__size_text(asked, budget),
-                         best->at_most ? "at most " : "", rp__size_text(least, best->placement.height), w.where);
+                         best->at_most ? "at most " : "", rp__size_text_up(least, best->placement.height), w.where);
     rp__plan_free(best);
     return status;
 }

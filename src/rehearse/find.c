@@ -276,7 +276,7 @@ static rp_status find_refuse(search *x)
     }
     return rp_fail(x->rehearsal->caller, RP_ERR_BUDGET, "no setting fits a memory budget of %s; the least budget that fits is %s, with dist.ranks=%" PRId64
                    " batch_size=%" PRId64 "%s: raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'", rp__size_text(asked, x->rehearsal->budget),
-                   rp__size_text(text, smallest.reserved), smallest.ranks, smallest.batch_size,
+                   rp__size_text_up(text, smallest.reserved), smallest.ranks, smallest.batch_size,
                    smallest.own_units ? " 'dist.custom_sharded_layers=[tok_embeddings, output]'" : "");
 }
 

@@ -85,7 +85,7 @@ static rp_status settle_refuse(rp_rehearsal *r, bool chosen)
     bound_words w;
 
     word_bound(r, &w);
-    snprintf(least, sizeof least, "%s%s", r->steps->at_most ? "at most " : "", rp__size_text(size, r->steps->placement.height));
+    snprintf(least, sizeof least, "%s%s", r->steps->at_most ? "at most " : "", rp__size_text_up(size, r->steps->placement.height));
     if (r->recipe->plan)
         return rp_fail(r->caller, RP_ERR_BUDGET, "plan '%s' needs %s, more than the memory budget of %s; the least budget that fits is %s: make a "
                        "new plan with 'reprise plan', or raise %s", r->recipe->plan, rp__size_text(own, r->own_bytes), w.asked, least, w.raise);

@@ -63,7 +63,7 @@ static void a_size_has_three_digits_unless_it_is_exact(void **state)
     }
     cli_sizes_exact(true);
     assert_string_equal(cli_size(text, INT64_C(1699675392)), "1699675392 bytes (1.58 GiB)");
-    assert_string_equal(cli_size_up(text, INT64_C(1699675392)), "1699675392 bytes (1.58 GiB)");
+    assert_string_equal(cli_size_up(text, INT64_C(1699675392)), "1699675392 bytes (1.59 GiB)");
     assert_string_equal(cli_size_cell(text, INT64_C(1699675392)), "1699675392");
     assert_string_equal(cli_size_short(text, INT64_C(1699675392)), "1.58 GiB");
     cli_sizes_exact(false);

@@ -149,7 +149,7 @@ static void check(uint32_t seed)
     if (!reserved_for(&p, ctx, least)) fail_msg("program %u: the least, %lld, is refused: %s", seed, (long long)least, rp_error(ctx));
     assert_int_equal(reserved_for(&p, ctx, 1), 0);
     snprintf(text, sizeof text, "%s", rp_error(ctx));
-    if (!strstr(text, rp__size_text(told, least))) fail_msg("program %u: %s, the least is %lld", seed, text, (long long)least);
+    if (!strstr(text, rp__size_text_up(told, least))) fail_msg("program %u: %s, the least is %lld", seed, text, (long long)least);
     for (int i = 0; i < RP_COUNT(below); i++) {
         int64_t got = reserved_for(&p, ctx, least - below[i]);
         if (got && !strstr(text, "at most")) fail_msg("program %u: the least told is %lld, but %lld are enough", seed, (long long)least, (long long)got);

@@ -214,7 +214,7 @@ static void check_budgets(program *p)
     assert_true(before == 0);
     assert_int_equal(rp_plan_step(p->shapes, p->step, p->on_shapes, least.memory.reserved_bytes - 1, &plan), RP_ERR_BUDGET);
     char size[RP_SIZE_CHARS];
-    assert_non_null(strstr(rp_error(p->shapes), rp__size_text(size, least.memory.reserved_bytes)));
+    assert_non_null(strstr(rp_error(p->shapes), rp__size_text_up(size, least.memory.reserved_bytes)));
     rp_mem_read(p->ctx, 0, false, &memory);
     assert_int_equal(memory.reserved_bytes, all.memory.reserved_bytes);
 }
