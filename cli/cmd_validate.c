@@ -101,7 +101,7 @@ static const cli_option options[] = {
     { "resolved", 0, CLI_FLAG, offsetof(validate_fields, resolved), NULL, "print the whole recipe with all defaults",
       0, 0 },
     { "data", 0, CLI_FLAG, offsetof(validate_fields, data), NULL, "read all data, of any size (default: up to 16 MiB)", 0, 0 },
-    { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, NULL, 0, 0 },
+    { "keys", 0, CLI_FLAG, offsetof(validate_fields, keys), NULL, "print every key of a recipe, its type and default; takes no CONFIG", 0, 0 },
 };
 
 const cli_command cmd_validate = {
