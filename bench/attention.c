@@ -1,6 +1,6 @@
 /* bench/attention.c -- causal attention, forward and backward, by the levels of this CPU in turn, in ms and GF/s.
  *
- *   bench_attention [ROUNDS [LEVEL ...]]                12 rounds, levels amx and v4 by default
+ *   bench_attention [ROUNDS [LEVEL ...]]                12 rounds, levels amx, zen4 and v4 by default
  *
  *   | shape | level | dtype | forward ms | GF/s | backward ms | GF/s |     rows of a Markdown table; the median round
  *
@@ -114,7 +114,7 @@ static void measure(const shape *s, rp_dtype dtype, const rp_kernels **levels, i
 
 int main(int argc, char **argv)
 {
-    static const char *usual[] = { "amx", "v4" };
+    static const char *usual[] = { "amx", "zen4", "v4" };
     int rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 12, n_names = argc > 2 ? argc - 2 : RP_COUNT(usual), n = 0;
     const char **names = argc > 2 ? (const char **)argv + 2 : usual;
     const rp_kernels *all[RP_MAX_LEVELS], *levels[RP_MAX_LEVELS];

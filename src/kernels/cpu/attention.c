@@ -49,25 +49,25 @@ static cut cut_for(const rp_attention *a, const attention_way *way)
 
 /* ---- choice of the implementation ---- */
 
-#if defined(__AMX_BF16__)
+#if defined(__AVX512BF16__)
 enum { FEW_ROWS = 16 };
 
 /* For few rows, padding to whole tiles would cost more than tiles save. */
-static bool on_amx(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= FEW_ROWS; }
+static bool in_bf16(const rp_attention *a) { return a->q.dtype == RP_BF16 && rows_of(a) >= FEW_ROWS; }
 #endif
 
 static cut cut_forward(const rp_attention *a)
 {
-#if defined(__AMX_BF16__)
-    if (on_amx(a)) return cut_for(a, &RP_AT_LEVEL(attention_amx_forward));
+#if defined(__AVX512BF16__)
+    if (in_bf16(a)) return cut_for(a, &RP_AT_LEVEL(attention_bf16_forward));
 #endif
     return cut_for(a, &RP_AT_LEVEL(attention_fp32_forward));
 }
 
 static cut cut_backward(const rp_attention *a)
 {
-#if defined(__AMX_BF16__)
-    if (on_amx(a)) return cut_for(a, &RP_AT_LEVEL(attention_amx_backward));
+#if defined(__AVX512BF16__)
+    if (in_bf16(a)) return cut_for(a, &RP_AT_LEVEL(attention_bf16_backward));
 #endif
     return cut_for(a, &RP_AT_LEVEL(attention_fp32_backward));
 }
@@ -82,8 +82,8 @@ static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_wa
 {
     int64_t bytes = attention_bytes_of(c), few = 0;
 
-#if defined(__AMX_BF16__)
-    few = on_amx(a) ? (FEW_ROWS - 1) / (a->heads / a->kv_heads) : 0;
+#if defined(__AVX512BF16__)
+    few = in_bf16(a) ? (FEW_ROWS - 1) / (a->heads / a->kv_heads) : 0;
 #endif
     if (!few) return bytes;
     rp_attention shorter = *a;

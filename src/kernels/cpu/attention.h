@@ -8,7 +8,7 @@
  *    |     | tile | tile |      |  <- block     the rest is masked. No buffer has the size rows x keys.
  *    v     +------+------+------+
  *
- * attention_fp32.h computes in fp32 at every level; attention_amx.h computes bf16 with AMX tiles.
+ * attention_fp32.h computes in fp32 at every level; attention_bf16.h computes bf16 with AMX or vdpbf16ps.
  * scratch is aligned to 64 bytes, and all sizes in it are multiples of 64 bytes.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_H
@@ -33,7 +33,7 @@ typedef struct {
 } attention_way;
 
 extern const attention_way RP_AT_LEVEL(attention_fp32_forward), RP_AT_LEVEL(attention_fp32_backward);
-extern const attention_way RP_AT_LEVEL(attention_amx_forward), RP_AT_LEVEL(attention_amx_backward);     /* only with __AMX_BF16__ */
+extern const attention_way RP_AT_LEVEL(attention_bf16_forward), RP_AT_LEVEL(attention_bf16_backward);     /* only with __AVX512BF16__ */
 
 typedef struct {
     const rp_attention *a;

@@ -56,43 +56,49 @@ static void begin_rows(const rows_block *r, work *w)
     memset(w->dq, 0, (size_t)(ROWS * width) * sizeof *w->dq);
 }
 
-/* Replaces scores by p and dp by ds. Keys that a row does not see become zero, even if the buffers held NaN. */
-static void differentiate(const rows_block *r, const work *w, int64_t column, int64_t key, int64_t n)
+/* Rows of a column: the keys that they see, and the sums of their softmax. */
+typedef struct { wide_int low, high; wide lse, delta; } column_rows;
+
+static column_rows column_rows_of(const rows_block *r, const work *w, int64_t row)
 {
-    const int32_t *low = r->low + column, *high = r->high + column;
-    const float *lse = w->lse + column, *delta = w->delta + column;
+    column_rows c;
+
+    memcpy(&c.low, r->low + row, sizeof c.low);
+    memcpy(&c.high, r->high + row, sizeof c.high);
+    memcpy(&c.lse, w->lse + row, sizeof c.lse);
+    memcpy(&c.delta, w->delta + row, sizeof c.delta);
+    return c;
+}
+
+/* Replaces scores by p and dp by ds. Keys that a row does not see become zero, even if the buffers held NaN. `masks` and `drops` are constants. */
+INLINE void differentiate(const rows_block *r, const work *w, int64_t column, int64_t key, int64_t n, bool masks, bool drops)
+{
+    column_rows c = column_rows_of(r, w, column);
+    float factor  = 1.0f / (1.0f - r->a->dropout);
 
     for (int64_t j = 0; j < n; j++) {
-        float *p = w->p + j * ROWS + column, *ds = w->ds + j * ROWS + column;
-        int32_t at = (int32_t)(key + j);
-#pragma omp simd
-        for (int i = 0; i < TILE_COLUMNS; i++) {
-            float q  = fast_exp(p[i] - lse[i]), d = q * (ds[i] - delta[i]);
-            int seen = (at >= low[i]) & (at < high[i]);
-            p[i]     = seen ? q : 0.0f;
-            ds[i]    = seen ? d : 0.0f;
+        wide_at *p = (wide_at *)(w->p + j * ROWS + column), *ds = (wide_at *)(w->ds + j * ROWS + column);
+        wide q = wide_exp((wide)*p - c.lse), keep = wide_of(1), dp = *ds;
+        if (drops) {
+            wide_bits bits = *(const wide_bits_at *)(w->kept + j / 32 * ROWS + column) >> (uint32_t)(j % 32) & 1u;
+            keep           = __builtin_convertvector(bits, wide) * factor;
         }
+        wide kept = drops ? q * keep : q, d = q * ((drops ? dp * keep : dp) - c.delta);
+        if (masks) {
+            wide_int at = (int32_t)(key + j) - (wide_int){ 0 }, seen = (at >= c.low) & (at < c.high);
+            kept        = wide_select(seen, kept, wide_of(0));
+            d           = wide_select(seen, d, wide_of(0));
+        }
+        *p  = kept;
+        *ds = d;
     }
 }
 
-static void differentiate_dropped(const rows_block *r, const work *w, int64_t column, int64_t key, int64_t n)
+static void differentiate_column(const rows_block *r, const work *w, int64_t column, int64_t key, int64_t n, bool masks)
 {
-    const int32_t *low = r->low + column, *high = r->high + column;
-    const float *lse = w->lse + column, *delta = w->delta + column;
-    float factor = 1.0f / (1.0f - r->a->dropout);
-
-    for (int64_t j = 0; j < n; j++) {
-        float *p = w->p + j * ROWS + column, *ds = w->ds + j * ROWS + column;
-        const uint32_t *kept = w->kept + j / 32 * ROWS + column, bit = 1u << j % 32;
-        int32_t at           = (int32_t)(key + j);
-#pragma omp simd
-        for (int i = 0; i < TILE_COLUMNS; i++) {
-            float keep = kept[i] & bit ? factor : 0.0f, q = fast_exp(p[i] - lse[i]), d = q * (ds[i] * keep - delta[i]);
-            int seen   = (at >= low[i]) & (at < high[i]);
-            p[i]       = seen ? q * keep : 0.0f;
-            ds[i]      = seen ? d : 0.0f;
-        }
-    }
+    if (r->a->dropout > 0) differentiate(r, w, column, key, n, true, true);
+    else if (masks) differentiate(r, w, column, key, n, true, false);
+    else differentiate(r, w, column, key, n, false, false);
 }
 
 /* A ds of 0 stays 0, because the slope of a key that the row does not see is undefined. */
@@ -119,8 +125,7 @@ static void differentiate_tile(const rows_block *r, work *w, int64_t key, int64_
         score(r, w->keys_t, w->rows_t, seen, c, w->p);
         if (r->a->softcap > 0) cap_scores(r->a->softcap, seen.from, seen.to, w->p + c, w->slopes + c);
         score(r, w->values_t, w->grad_t, seen, c, w->ds);
-        if (r->a->dropout > 0) differentiate_dropped(r, w, c, key, n);
-        else differentiate(r, w, c, key, n);
+        for (int64_t i = c; i < c + TILE_COLUMNS; i += WIDE) differentiate_column(r, w, i, key, n, !seen.whole);
         if (r->a->softcap > 0) slope_down(w, c, seen);
     }
 }

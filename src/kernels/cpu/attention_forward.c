@@ -51,14 +51,13 @@ static void soften(int64_t n, float *scores, float *row_top, float *row_sum, flo
         row_top[i]    = top[i];
         top[i]        = base;
     }
-    for (int64_t j = 0; j < n; j++) {
-        float *s = scores + j * ROWS;
-#pragma omp simd
-        for (int64_t i = 0; i < TILE_COLUMNS; i++) {
-            s[i] = fast_exp(s[i] - top[i]);
-            sum[i] += s[i];
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < TILE_COLUMNS; i += WIDE) {
+            wide_at *s = (wide_at *)(scores + j * ROWS + i);
+            wide p     = wide_exp((wide)*s - *(const wide_at *)(top + i));
+            *s         = p;
+            *(wide_at *)(sum + i) += p;
         }
-    }
 #pragma omp simd
     for (int64_t i = 0; i < TILE_COLUMNS; i++) row_sum[i] = row_sum[i] * row_shrink[i] + sum[i];
 }

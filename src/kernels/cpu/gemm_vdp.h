@@ -14,8 +14,6 @@
 
 enum { VDP_ROWS = 12 };
 
-typedef int32_t pair_at __attribute__((aligned(2), may_alias));
-
 static void vdp_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows, int64_t k, int64_t depth, void *to)
 {
     pairs_pack_a(g, a, i, rows, k, depth, VDP_ROWS, to);
@@ -41,7 +39,7 @@ static void vdp_multiply(int64_t depth, gemm_strip a, const void *b, float *sum,
             _mm_prefetch(panel + 3 * PAIRS_HALF, _MM_HINT_T0);
 #pragma GCC unroll 16
             for (int r = 0; r < VDP_ROWS; r++) {
-                __m512bh pair = (__m512bh)_mm512_set1_epi32(*(const pair_at *)(strip + r * a_row));
+                __m512bh pair = (__m512bh)_mm512_set1_epi32(*(const pair_word *)(strip + r * a_row));
                 c[r][0] = _mm512_dpbf16_ps(c[r][0], pair, b0);
                 c[r][1] = _mm512_dpbf16_ps(c[r][1], pair, b1);
             }

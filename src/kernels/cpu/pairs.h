@@ -14,6 +14,9 @@
 
 #include <immintrin.h>
 
+/* A pair, to be broadcast. Rows of a matrix start at any element. */
+typedef int32_t pair_word __attribute__((aligned(2), may_alias));
+
 /* A mask of the first n of 32. */
 static inline uint32_t pairs_mask(int64_t n) { return n >= 32 ? UINT32_MAX : n > 0 ? (UINT32_C(1) << n) - 1 : 0; }
 

@@ -1,4 +1,4 @@
-/* kernels/cpu/attention_amx.h -- attention of bf16 on AMX tiles (amx.h), with sums in fp32.
+/* kernels/cpu/attention_bf16.h -- attention of bf16 by products of tiles (attention_tiles.h), with sums in fp32.
  *
  *   A [16][32]       16 rows, 32 of the depth         a tile is 1 KiB, 16 rows of 64 bytes; all tiles are loaded from and
  *   B [16][16][2]    pairs of the depth, 16 columns   stored to scratch, where they are contiguous
@@ -11,37 +11,15 @@
  *   columns    A: d, row              transpose_tile(pairs)                                              M'  as the left operand
  *
  * Rows and dim are padded with zeros to multiples of 32. Each thread that works on a pair packs the pair's keys and values once.
- * Compiled only with __AMX_BF16__.
+ * Compiled only with __AVX512BF16__: for AMX, and for vdpbf16ps without it.
  */
-#ifndef RP_KERNELS_CPU_ATTENTION_AMX_H
-#define RP_KERNELS_CPU_ATTENTION_AMX_H
+#ifndef RP_KERNELS_CPU_ATTENTION_BF16_H
+#define RP_KERNELS_CPU_ATTENTION_BF16_H
 
-#include "kernels/cpu/amx.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/pairs.h"
 #include "kernels/cpu/wide.h"
-
-enum { TILE = 512, TILE_F = 256 };      /* elements of a tile: bf16, fp32 */
-
-/* Adds products of tiles to the four sums. The steps lead from a tile to the next one along the depth. */
-INLINE void tiles_multiply(const uint16_t *a0, const uint16_t *a1, int64_t a_step, const uint16_t *b0, const uint16_t *b1, int64_t b_step,
-                           int64_t depth)
-{
-    for (int64_t k = 0; k < depth; k++, a0 += a_step, a1 += a_step, b0 += b_step, b1 += b_step) {
-        _tile_loadd(6, b0, 64);
-        _tile_loadd(4, a0, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b1, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a1, 64);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-}
-
-/* Loads and stores the four sums; c1 follows c0, and c2 lies `down` floats after c0. */
-INLINE void tiles_load(const float *c, int64_t down) { amx_load_sums(c, TILE_F, down, 64); }
-INLINE void tiles_store(float *c, int64_t down) { amx_store_sums(c, TILE_F, down, 64); }
 
 /* ---- packing ---- */
 

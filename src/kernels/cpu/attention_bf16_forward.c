@@ -1,4 +1,4 @@
-/* kernels/cpu/attention_amx_forward.c -- attention of bf16 on AMX tiles. Blocks of ROWS rows visit their keys, KEYS at a time, so that each
+/* kernels/cpu/attention_bf16_forward.c -- attention of bf16 by products of tiles. Blocks of ROWS rows visit their keys, KEYS at a time, so that each
  * group of 32 rows finds the keys in the first-level cache.
  *
  *   scores  [32][KEYS]  = q k'        lines of q, transposed lines of k
@@ -7,8 +7,8 @@
  */
 #include "kernels/cpu/attention.h"
 
-#if defined(__AMX_BF16__)
-#include "kernels/cpu/attention_amx.h"
+#if defined(__AVX512BF16__)
+#include "kernels/cpu/attention_bf16.h"
 #include "kernels/cpu/attention_draw.h"
 
 enum { ROWS = 64, KEYS = 96, ROW_STEPS = ROWS / 32, STEPS = KEYS / 32, SLACK = 8 };
@@ -61,11 +61,9 @@ static void score(const rp_attention *a, const work *w, const turn *t)
     int64_t depth        = depth_of(a);
     const uint16_t *keys = w->keys + t->step * 2 * depth * TILE;
 
-    amx_stored();
     for (int64_t s = 0; s < t->n; s++, keys += 2 * depth * TILE) {
-        amx_zero_sums();
-        tiles_multiply(t->lines, t->lines + depth * TILE, TILE, keys, keys + depth * TILE, TILE, depth);
-        tiles_store(w->scores + 2 * s * TILE_F, 2 * STEPS * TILE_F);
+        tiles both = { t->lines, t->lines + depth * TILE, keys, keys + depth * TILE, TILE, TILE, depth };
+        tiles_multiply(both, w->scores + 2 * s * TILE_F, 2 * STEPS * TILE_F, false);
     }
 }
 
@@ -89,11 +87,9 @@ static void add_values(const rp_attention *a, const work *w, const turn *t)
     const uint16_t *values = w->values + t->step * depth * 2 * TILE, *p = (const uint16_t *)w->scores;
     float *out             = t->out;
 
-    amx_stored();
     for (int64_t d = 0; d < depth; d++, values += 2 * TILE, out += 2 * TILE_F) {
-        tiles_load(out, 2 * depth * TILE_F);
-        tiles_multiply(p, p + 2 * STEPS * TILE, 2 * TILE, values, values + TILE, 2 * depth * TILE, t->n);
-        tiles_store(out, 2 * depth * TILE_F);
+        tiles both = { p, p + 2 * STEPS * TILE, values, values + TILE, 2 * TILE, 2 * depth * TILE, t->n };
+        tiles_multiply(both, out, 2 * depth * TILE_F, true);
     }
 }
 
@@ -177,7 +173,7 @@ INLINE void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, c
     _mm512_store_ps(sums, _mm512_add_ps(sum, other));
 }
 
-static void attention_amx_forward_draw(const rows_block *r, const work *w, const turn *t)
+static void attention_bf16_forward_draw(const rows_block *r, const work *w, const turn *t)
 {
     const rp_attention *a = r->a;
     uint32_t limit        = draw_limit(a->dropout);
@@ -195,13 +191,13 @@ static void soften(const rows_block *r, const work *w, const rows32 *seen, const
         if (32 * (t->step + s) < seen->all_low || 32 * (t->step + s + 1) > seen->all_high) mask_step(r, w, t, s);
     for (int half = 0; half < 2; half++) raise_tops(w, t, half, score_factor(a), depth_of(a));
     if (a->dropout > 0) {
-        attention_amx_forward_draw(r, w, t);
+        attention_bf16_forward_draw(r, w, t);
         for (int64_t i = 0; i < 32; i++) soften_row(w, t, i, factor, w->kept);
     } else
         for (int64_t i = 0; i < 32; i++) soften_row(w, t, i, factor, NULL);
 }
 
-static void attention_amx_forward_finish(const rows_block *r, const work *w)
+static void attention_bf16_forward_finish(const rows_block *r, const work *w)
 {
     const rp_attention *a = r->a;
     rp_attention_part out = a->out;
@@ -254,7 +250,7 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
             soften(&r, &w, &seen[i], &t);
             add_values(a, &w, &t);
         }
-    attention_amx_forward_finish(&r, &w);
+    attention_bf16_forward_finish(&r, &w);
 }
 
 static int64_t scratch_size(const rp_attention *a)
@@ -264,6 +260,6 @@ static int64_t scratch_size(const rp_attention *a)
     return carve_work(a, NULL, &w);
 }
 
-const attention_way RP_AT_LEVEL(attention_amx_forward) = { .rows = ROWS, .scratch = scratch_size, .pack = pack_pair, .block = one_block,
-                                                           .begin = amx_begin, .end = amx_end };
+const attention_way RP_AT_LEVEL(attention_bf16_forward) = { .rows = ROWS, .scratch = scratch_size, .pack = pack_pair, .block = one_block,
+                                                           .begin = tiles_begin, .end = tiles_end };
 #endif

@@ -1,4 +1,4 @@
-/* kernels/cpu/attention_amx_backward.c -- gradients of attention of bf16 on AMX tiles. Blocks of ROWS rows visit their keys, KEYS at a time.
+/* kernels/cpu/attention_bf16_backward.c -- gradients of attention of bf16 by products of tiles. Blocks of ROWS rows visit their keys, KEYS at a time.
  * Probabilities are recomputed from the saved log-sum-exp, transposed, so that a lane is a row.
  *
  *   s  [32 keys][32 rows] = k q'     p  = 2^(s - lse)              lines of k and v, transposed lines of q and dout
@@ -10,8 +10,8 @@
  */
 #include "kernels/cpu/attention.h"
 
-#if defined(__AMX_BF16__)
-#include "kernels/cpu/attention_amx.h"
+#if defined(__AVX512BF16__)
+#include "kernels/cpu/attention_bf16.h"
 #include "kernels/cpu/attention_draw.h"
 
 enum { ROWS = 128, KEYS = 128, ROW_STEPS = ROWS / 32, KEY_STEPS = KEYS / 32 };
@@ -120,9 +120,7 @@ typedef struct { int64_t key_step, row_step, key; } place;
 /* 32 keys are 2 depth tiles of 16 keys x 32, and so are 32 rows. */
 static inline void multiply_block(int64_t depth, const uint16_t *keys, const uint16_t *rows, float *to)
 {
-    amx_zero_sums();
-    tiles_multiply(keys, keys + depth * TILE, TILE, rows, rows + depth * TILE, TILE, depth);
-    tiles_store(to, 2 * TILE_F);
+    tiles_multiply((tiles){ keys, keys + depth * TILE, rows, rows + depth * TILE, TILE, TILE, depth }, to, 2 * TILE_F, false);
 }
 
 typedef struct { __m512 lse[2], delta[2], factor, kept, cap, cap_factor; __m512i low[2], high[2], bits[2]; } row_lanes;
@@ -208,7 +206,6 @@ static void one_step(const rows_block *r, const work *w, const rows32 *seen, con
     bool masks = at->key < seen->all_low || at->key + 32 > seen->all_high, drops = r->a->dropout > 0;
     row_lanes x = row_lanes_of(r, w, at);
 
-    amx_stored();
     multiply_block(depth, w->keys + keys, w->rows_t + rows, w->s);
     multiply_block(depth, w->values + keys, w->grad_t + rows, w->dp);
     if (r->a->softcap > 0 && drops) differentiate_block(&x, w, at, (besides){ true, true, true });
@@ -257,7 +254,7 @@ static void meet(meeting *m, int64_t step, int64_t n_keys)
             }
 }
 
-static void attention_amx_backward_draw(const rows_block *r, const work *w, const meeting *m, int64_t step)
+static void attention_bf16_backward_draw(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
     const rp_attention *a = r->a;
     uint32_t limit        = draw_limit(a->dropout);
@@ -268,7 +265,7 @@ static void attention_amx_backward_draw(const rows_block *r, const work *w, cons
 
 static void differentiate_all(const rows_block *r, const work *w, const meeting *m, int64_t step)
 {
-    if (r->a->dropout > 0) attention_amx_backward_draw(r, w, m, step);
+    if (r->a->dropout > 0) attention_bf16_backward_draw(r, w, m, step);
     for (int64_t k = 0; k < m->n_keys; k++)
         for (int64_t i = 0; i < m->n_rows; i++) {
             place at = { k, i, 32 * (step + k) };
@@ -288,9 +285,8 @@ static void add_to_keys(const rp_attention *a, const meeting *m, const uint16_t 
         for (int64_t d = 0; d < depth && met.from < met.to; d++) {
             float *to          = sums + ((step + k) * 2 * depth + d) * 2 * TILE_F;
             const uint16_t *by = rows + (met.from * depth + d) * 2 * TILE;
-            tiles_load(to, 2 * depth * TILE_F);
-            tiles_multiply(at, at + ROW_STEPS * TILE, TILE, by, by + TILE, 2 * depth * TILE, met.to - met.from);
-            tiles_store(to, 2 * depth * TILE_F);
+            tiles both         = { at, at + ROW_STEPS * TILE, by, by + TILE, TILE, 2 * depth * TILE, met.to - met.from };
+            tiles_multiply(both, to, 2 * depth * TILE_F, true);
         }
     }
 }
@@ -305,9 +301,8 @@ static void add_dq(const rp_attention *a, const work *w, const meeting *m, int64
         for (int64_t d = 0; d < depth && met.from < met.to; d++) {
             float *to          = w->dq + (2 * d * ROW_STEPS + i) * 2 * TILE_F;
             const uint16_t *at = w->key_columns + ((step + met.from) * depth + d) * 2 * TILE;
-            tiles_load(to, 2 * ROW_STEPS * TILE_F);
-            tiles_multiply(at, at + TILE, 2 * depth * TILE, by, by + TILE, 2 * ROW_STEPS * TILE, met.to - met.from);
-            tiles_store(to, 2 * ROW_STEPS * TILE_F);
+            tiles both         = { at, at + TILE, by, by + TILE, 2 * depth * TILE, 2 * ROW_STEPS * TILE, met.to - met.from };
+            tiles_multiply(both, to, 2 * ROW_STEPS * TILE_F, true);
         }
     }
 }
@@ -342,7 +337,6 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
     for (int64_t step = r.key_low / 32, last = (r.key_high + 31) / 32; step < last; step += KEY_STEPS) {
         meet(&m, step, at_most(KEY_STEPS, last - step));
         differentiate_all(&r, &w, &m, step);
-        amx_stored();
         if (a->dq.data) add_dq(a, &w, &m, step);
         if (a->dv.data) add_to_keys(a, &m, w.p, w.grad, step, dv);
         if (a->dk.data) add_to_keys(a, &m, w.ds, w.rows, step, dk);
@@ -369,7 +363,7 @@ static int64_t scratch_size(const rp_attention *a)
     return carve_work(a, NULL, &w);
 }
 
-const attention_way RP_AT_LEVEL(attention_amx_backward) = { .rows = ROWS, .keys = 32, .scratch = scratch_size, .pack = pack_pair,
-                                                            .block = one_block, .begin = amx_begin, .end = amx_end, .width = sums_width,
+const attention_way RP_AT_LEVEL(attention_bf16_backward) = { .rows = ROWS, .keys = 32, .scratch = scratch_size, .pack = pack_pair,
+                                                            .block = one_block, .begin = tiles_begin, .end = tiles_end, .width = sums_width,
                                                             .put_keys = put_keys };
 #endif
