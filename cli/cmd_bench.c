@@ -5,9 +5,10 @@
 
 #include "cli/bench/bench.h"
 #include "cost/cost.h"
+#include "kernels/kernels.h"
 
 typedef struct {
-    bool json, list;
+    bool json, list, levels;
     int64_t rounds, threads;
 } bench_fields;
 
@@ -56,12 +57,14 @@ static void print_row(void *user, const rp_bench_row *r)
 static void print_ceilings(const rp_bench_ceilings *c)
 {
     if (c->fp32 <= 0) return;
-    printf("\nceilings, measured in every round: fp32 %.0f GFLOP/s", c->fp32 * 1e-9);
+    printf("ceilings, measured in every round: fp32 %.0f GFLOP/s", c->fp32 * 1e-9);
     if (c->bf16 > 0) printf(", bf16 %.0f GFLOP/s", c->bf16 * 1e-9);
     printf(", memory %.1f GB/s\n", c->memory * 1e-9);
 }
 
 /* ---- JSON ---- */
+
+typedef struct { json_t *rows; const char *level; } bench_rows;
 
 static json_t *spread_json(const rp_bench_spread *s)
 {
@@ -70,8 +73,9 @@ static json_t *spread_json(const rp_bench_spread *s)
 
 static void add_row(void *user, const rp_bench_row *r)
 {
-    json_t *row = json_pack("{s:s, s:i, s:o, s:I, s:I, s:s?}", "name", r->name, "rounds", r->rounds, "seconds", spread_json(&r->seconds), "flops",
-                            (json_int_t)r->flops, "bytes", (json_int_t)r->bytes, "ceiling", r->bound);
+    const bench_rows *all = user;
+    json_t *row = json_pack("{s:s, s:s, s:i, s:o, s:I, s:I, s:s?}", "name", r->name, "level", all->level, "rounds", r->rounds, "seconds",
+                            spread_json(&r->seconds), "flops", (json_int_t)r->flops, "bytes", (json_int_t)r->bytes, "ceiling", r->bound);
 
     if (r->bound) json_object_set_new(row, "share", spread_json(&r->share));
     if (r->flops) json_object_set_new(row, "gflops", json_real((double)r->flops / r->seconds.median * 1e-9));
@@ -80,7 +84,7 @@ static void add_row(void *user, const rp_bench_row *r)
         json_object_set_new(row, "tokens_per_second", json_real((double)r->tokens / r->seconds.median));
         json_object_set_new(row, "products", spread_json(&r->products));
     }
-    json_array_append_new(user, row);
+    json_array_append_new(all->rows, row);
 }
 
 static void print_json(rp_ctx *ctx, json_t *rows, const rp_bench_ceilings *c)
@@ -127,22 +131,46 @@ static int unknown(const cli *c, const char *word)
     return CLI_USAGE;
 }
 
+/* All benches at the current level. *ceilings: those of the level. */
+static rp_status time_level(rp_ctx *ctx, const bench_fields *fields, const cli_args *args, json_t *rows, rp_bench_ceilings *ceilings)
+{
+    bench_rows all           = { rows, rp__kernels_cpu()->level };
+    rp_bench_options options = { .name = args->word, .n_names = args->n_words, .rounds = (int)fields->rounds,
+                                 .told = rows ? add_row : print_row, .user = &all };
+    char machine[RP_COST_MACHINE_CHARS];
+
+    if (!rows) printf("%s, level %s\n\n", rp__cost_machine_text(ctx, machine), all.level);
+    if (!rows) print_head();
+    RP_TRY(rp__bench_run(ctx, &options, ceilings));
+    if (!rows) putchar('\n');
+    if (!rows) print_ceilings(ceilings);
+    return RP_OK;
+}
+
+/* The levels that this machine runs, from the lowest on. So the ceilings that --json prints are those of the highest. */
+static rp_status time_levels(rp_ctx *ctx, const bench_fields *fields, const cli_args *args, json_t *rows, rp_bench_ceilings *ceilings)
+{
+    const rp_kernels *level[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(level, RP_MAX_LEVELS);
+
+    for (int i = 0; i < n; i++) {
+        if (i && !rows) putchar('\n');
+        rp__kernels_force(level[i]);
+        RP_TRY(time_level(ctx, fields, args, rows, ceilings));
+    }
+    return RP_OK;
+}
+
 static int time_all(cli *c, const bench_fields *fields, const cli_args *args)
 {
     cli measured;
     int code     = cli_open_context(c, &(rp_ctx_options){ .threads = (int)fields->threads }, &measured);
     json_t *rows = code == CLI_GO && fields->json ? json_array() : NULL;
-    rp_bench_options options = { .name = args->word, .n_names = args->n_words, .rounds = (int)fields->rounds,
-                                 .told = rows ? add_row : print_row, .user = rows };
     rp_bench_ceilings ceilings;
-    char machine[RP_COST_MACHINE_CHARS];
 
     if (code != CLI_GO) return code;
-    if (!rows) printf("%s\n\n", rp__cost_machine_text(measured.ctx, machine));
-    if (!rows) print_head();
-    rp_status status = rp__bench_run(measured.ctx, &options, &ceilings);
+    rp_status status = (fields->levels ? time_levels : time_level)(measured.ctx, fields, args, rows, &ceilings);
     if (status == RP_OK && rows) print_json(measured.ctx, rows, &ceilings);
-    else if (status == RP_OK) print_ceilings(&ceilings);
     json_decref(rows);
     code = cli_finish(&measured, status);
     rp_ctx_free(measured.ctx);
@@ -163,12 +191,13 @@ static int bench(cli *c, const void *given, const cli_args *args)
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(bench_fields, json), NULL, "print one JSON object", 0, 0 },
     { "list", 0, CLI_FLAG, offsetof(bench_fields, list), NULL, "print the names of all benches", 0, 0 },
+    { "levels", 0, CLI_FLAG, offsetof(bench_fields, levels), NULL, "run all kernels of this CPU: base, AVX2, AVX-512, …", 0, 0 },
     { "rounds", 0, CLI_INT, offsetof(bench_fields, rounds), "N", "rounds of each bench (default: as many as fit into 0.3 s)", 1, 101 },
     { "threads", 0, CLI_INT, offsetof(bench_fields, threads), "N", "threads (default: all cores)", 1, 256 },
 };
 
 const cli_command cmd_bench = {
-    .usage = "[NAME ...] [--json] [--rounds N] [--threads N]",
+    .usage = "[NAME ...] [--json] [--levels] [--rounds N] [--threads N]",
     .about = "Time kernels (through their ops) and training steps on this machine. Each line has the median of the rounds with quartiles,\n"
              "GFLOP/s and GB/s as the op declares them, and the share of the limiting ceiling, measured in the same rounds:\n"
              "multiply-adds from registers in fp32 or bf16, or memory. A step also has the share of time that its matrix products need\n"

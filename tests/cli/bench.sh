@@ -9,3 +9,6 @@ all = json.loads(sys.stdin.read())
 print(sorted(all), all["threads"], sorted(all["ceilings"]))
 for row in all["benches"]:
     print(row["name"], row["rounds"], sorted(row), row["seconds"]["low"] <= row["seconds"]["median"] <= row["seconds"]["high"])'
+# Every level that runs here has a part of its own with its ceilings.
+reprise bench rmsnorm:1024x576:fp32:forward --levels --rounds 1 >levels
+awk '/, level / { levels++ } /:fp32:forward / { rows++ } /^ceilings/ { ceilings++ } END { print (levels >= 1 && rows == levels && ceilings == levels ? "a row and ceilings for each level" : "no") }' levels
