@@ -1,5 +1,5 @@
-/* 02_checkpointing -- forward and backward of a small Llama, without and with activation checkpointing: the gradients are the same
- * bits, the memory is not. tiny.h has the model and the pass.
+/* 02_checkpointing -- forward and backward of a small Llama, without and with activation checkpointing: the gradients are
+ * bit-identical, and the memory is smaller. tiny.h has the model and the pass.
  */
 #include "tiny.h"
 

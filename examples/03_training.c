@@ -1,4 +1,4 @@
-/* 03_training -- a recipe in motion inside a C program: train, watch, stop when it is good enough, export.
+/* 03_training -- run a recipe in a C program: train, watch the loss, stop when it is low enough, export.
  *
  *   03_training [RECIPE [KEY=VALUE ...]]     without arguments: a small Llama from random weights, on a text made here
  */
@@ -34,7 +34,7 @@ static int train(rp_ctx *ctx, const char *path, int n_settings, const char *cons
 
     if (rp_recipe_load(ctx, path, n_settings, setting, &recipe)) return complain(ctx, path);
     if (rp_trainer_new(ctx, recipe, &trainer)) return complain(ctx, path);
-    /* The step's memory is rehearsed before the first one: all of them are alike, to the byte. */
+    /* The step is rehearsed before the first one, so all steps have the same peak to the byte. */
     while (rp_trainer_done(trainer) < rp_trainer_steps(trainer) && (line.step == 0 || line.loss > 1.0)) {
         if (rp_trainer_step(trainer, &line)) return complain(ctx, "training");
         if (line.step == 1) {

@@ -1,4 +1,4 @@
-/* 04_every_kth_layer -- which blocks are computed again: by conditions as recipes write them, and by one in C.
+/* 04_every_kth_layer -- choose the blocks that are recomputed: by conditions as recipes write them, and by one in C.
  */
 #include "tiny.h"
 
@@ -15,7 +15,7 @@ static void add_number(const char *path, rp_module *module, void *user)
         snprintf(c->out + strlen(c->out), LINE - strlen(c->out), " %d", (int)number);
 }
 
-/* A pass with the blocks for which the condition holds, whose numbers are told; afterwards none is chosen. */
+/* Prints the numbers of the blocks for which the condition holds, runs a pass with them, and then chooses none. */
 static void pass_with(tiny *t, const char *what, rp_module_condition condition, void *user)
 {
     char line[LINE];
@@ -36,7 +36,7 @@ static void pass_with_text(tiny *t, const char *text)
     rp_condition_free(condition);
 }
 
-/* Backward begins with the last block: what it holds is needed at once, and to compute it again seldom lowers the peak. */
+/* Backward begins with the last block and reads its slots at once, so recomputing it seldom lowers the peak. */
 static bool not_the_last(const char *path, const rp_module *module, void *user)
 {
     const int64_t *n_blocks = user;

@@ -1,7 +1,7 @@
 /* 05_rules -- which slots are kept, whichever module makes them: rules as recipes write them, inside regions and without any.
  *
- * A slot is held only where a rule wants it and the backward, or a replay, reads it. The output of `down`, a product as well, is read by
- * neither: keeping all products does not hold it.
+ * A slot is held only if a rule keeps it and the backward or a replay reads it. Neither reads the output of the product `down`, so it is not
+ * held even if a rule keeps all products.
  */
 #include "tiny.h"
 
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
 
     tiny_pass(&t, "no regions, no rules");
     pass_with(&t, "norms and swiglu op by op", "[{ type: Norm, fate: recompute }, { op: swiglu, fate: recompute }]");
-    pass_with(&t, "norms op by op, but the first layer's",
+    pass_with(&t, "norms op by op, except in the first layer",
               "[{ path: layers.0, fate: keep }, { type: Norm, fate: recompute }]");      /* the first rule that matches wins */
 
     rp_module_checkpoint(t.root, rp_condition_holds, blocks);
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     pass_with(&t, "blocks, attention kept", "[{ op: attention, fate: keep }]");
     pass_with(&t, "blocks, products and attention kept", "[{ op: matmul, fate: keep }, { op: attention, fate: keep }]");
     pass_with(&t, "blocks, every second product kept", "[{ op: matmul, every: 2, fate: keep }]");
-    pass_with(&t, "blocks, of the last one everything kept", "[{ path: layers.3, fate: keep }]");
+    pass_with(&t, "blocks, everything in the last one kept", "[{ path: layers.3, fate: keep }]");
 
     tiny_close(&t);
     return 0;

@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 
     rp_set_policy(t.ctx, alternate);
     tiny_pass(&t, "blocks, every second product kept");
-    tiny_pass(&t, "once more");
+    tiny_pass(&t, "the same policy again");
     printf("asked about %d slots, %d of them products; reset %d time\n", count.n_asked, count.n_products, count.n_resets);
 
     rp_set_policy(t.ctx, NULL);

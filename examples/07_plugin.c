@@ -1,14 +1,14 @@
-/* 07_plugin -- conditions in a library, plugin/stages.c. A recipe names it in the same words, with a path from its own folder, and commands
+/* 07_plugin -- conditions in a library, plugin/stages.c. A recipe names it in the same way, with a path relative to its folder, and commands
  * load it with --allow-plugins:
  *
  *   activation_checkpointing:
  *     conditions: [{ plugin: { library: ./stages.so, symbol: stage, args: { first: 1, last: 2 } } }]
  *
- * Here the library lies beside the program.
+ * This program loads the library from its own folder.
  */
 #include "tiny.h"
 
-/* The text with the library's path in place of its %s. */
+/* Replaces %s in the text by the path of the library. */
 static const char *with_library(const char *text, const char *program, char *out, size_t room)
 {
     char library[512];
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
                  text, sizeof text);
     must(t.ctx, rp_policy_read(t.ctx, "small", text, &small));
     rp_set_policy(t.ctx, small);
-    tiny_pass(&t, "blocks 1 and 2, but for small products");
+    tiny_pass(&t, "blocks 1 and 2, except small products");
 
     rp_set_policy(t.ctx, NULL);
     rp_policy_free(small);

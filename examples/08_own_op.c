@@ -1,5 +1,5 @@
-/* 08_own_op -- an op of one's own: y = x s, s = 1 / (1 + exp(-x)), with s as a by-product for its backward. It is replayed, counted and
- * asked about like those of the library. docs/howto/op.md says what an op owes.
+/* 08_own_op -- an op of your own: y = x s, s = 1 / (1 + exp(-x)), with s as a by-product for its backward. Replays, the ledger and policies
+ * treat it like the library's ops. docs/howto/op.md has the rules for ops.
  */
 #include <math.h>
 
@@ -23,7 +23,7 @@ static void swish_forward(const rp_op_call *c)
     for (int64_t i = 0; i < rp_meta_elems(&c->meta->in[0]); i++) {
         double x = rp_elem_get(c->in[0], i), s = 1 / (1 + exp(-x));
         rp_elem_put(c->out[0], i, x * s);
-        if (c->slot[0]) rp_elem_put(c->slot[0], i, s);        /* none where no backward follows */
+        if (c->slot[0]) rp_elem_put(c->slot[0], i, s);        /* NULL if no backward follows */
     }
     ++*(c->replaying ? &n_replayed : &n_forward);
 }
@@ -66,7 +66,7 @@ static void gradient(rp_ctx *ctx, rp_tensor *x, bool region, double *slope)
     rp_mem_read(ctx, 0, false, &memory);
     must(ctx, rp_backward(ctx, loss));
     must(ctx, rp_tensor_read(rp_tensor_grad(x), slope, N));
-    printf("%-11s %3d bytes saved, run %d times, again %d times\n", region ? "in a region" : "kept", (int)memory.live_at[RP_MEM_SAVED],
+    printf("%-11s %3d bytes saved, run %d times, replayed %d times\n", region ? "in a region" : "kept", (int)memory.live_at[RP_MEM_SAVED],
            n_forward, n_replayed);
     rp_tensor_drop_grad(x);
     rp_tensor_unref(loss);
@@ -98,7 +98,7 @@ int main(void)
     rp_tensor_require_grad(x, true);
     gradient(ctx, x, false, kept);
     gradient(ctx, x, true, again);
-    printf("the gradients are %s\n", memcmp(kept, again, sizeof kept) ? "different" : "the same bits");
+    printf("the gradients are %s\n", memcmp(kept, again, sizeof kept) ? "different" : "bit-identical");
 
     must(ctx, rp_set_grad(ctx, false));
     for (int i = 0; i < N; i++) {

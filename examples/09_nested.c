@@ -1,10 +1,10 @@
-/* 09_nested -- regions inside regions, by conditions and by functions; and what runs again, when, and for how many backwards.
+/* 09_nested -- regions inside regions, by conditions and by functions. An op prints when it is replayed.
  */
 #include <reprise/op.h>
 
 #include "tiny.h"
 
-/* ---- an op that tells where it runs: y = x x, element by element ---- */
+/* ---- an op that prints where it runs: y = x x, element by element ---- */
 
 static rp_status square_shape(rp_op_meta *m)
 {
@@ -66,11 +66,11 @@ static void by_functions(rp_ctx *ctx)
     must(ctx, rp_checkpoint(ctx, outer, NULL, &x, &(rp_checkpoint_options){ .name = "outer" }, &loss));
     for (int i = 0; i < 2; i++) {
         bool last = i == 1;
-        printf("backward %d%s\n", i + 1, last ? ": nothing runs again" : "");
+        printf("backward %d%s\n", i + 1, last ? ": nothing is replayed" : "");
         must(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = !last, .keep_replays = !last }));
     }
     must(ctx, rp_tensor_read(rp_tensor_grad(x), &slope, 1));
-    printf("the slope of x^8 at 2, twice: %g\n", slope);
+    printf("the gradient of x^8 at 2, summed over both: %g\n", slope);
     rp_tensor_drop_grad(x);
     rp_tensor_unref(x);
     rp_tensor_unref(loss);
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     tiny_pass(&t, "no regions");
     add_regions(&t, "{ module_type: TransformerBlock }");
     add_regions(&t, "{ path: '*.mlp' }");
-    tiny_pass(&t, "blocks, and in each its mlp");
+    tiny_pass(&t, "blocks, with a nested region for each MLP");
     tiny_close(&t);
     return 0;
 }

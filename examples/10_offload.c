@@ -1,5 +1,5 @@
-/* 10_offload -- slots go to disk behind the forward and come back ahead of the backward. The files are unlinked when they are made: a
- * program that is killed leaves nothing.
+/* 10_offload -- slots are written to disk while the forward runs, and prefetched for the backward. The files are unlinked as soon as they are
+ * open, so a killed program leaves none.
  */
 #define _XOPEN_SOURCE 700             /* mkdtemp */
 #include <unistd.h>
@@ -31,15 +31,15 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder)) return 1;
     tiny_pass(&t, "no offload");
     must(t.ctx, rp_set_offload(t.ctx, &(rp_offload_options){ .folder = folder, .buffer_bytes = 1 << 20 }));
-    pass_with(&t, "all slots away", "[{ op: '*', fate: offload }]");
-    pass_with(&t, "those above 16 KiB away", "[{ larger_than: 16KiB, fate: offload }]");
+    pass_with(&t, "offload all slots", "[{ op: '*', fate: offload }]");
+    pass_with(&t, "offload slots above 16 KiB", "[{ larger_than: 16KiB, fate: offload }]");
 
     rp_module_checkpoint(t.root, every_block, NULL);
-    tiny_pass(&t, "blocks");
-    pass_with(&t, "blocks, what they hand on away", "[{ op: add, call: 1, fate: offload }]");
+    tiny_pass(&t, "recompute every block");
+    pass_with(&t, "recompute every block, offload its output", "[{ op: add, call: 1, fate: offload }]");
 
     must(t.ctx, rp_set_offload(t.ctx, NULL));
-    puts(rmdir(folder) ? "something is left in the folder" : "nothing is left in the folder");
+    puts(rmdir(folder) ? "the folder still has files" : "the folder is empty");
     tiny_close(&t);
     return 0;
 }

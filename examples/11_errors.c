@@ -1,16 +1,16 @@
-/* 11_errors -- what can go wrong between forward and backward, and how it is told. Nothing is computed from what changed: the call fails.
+/* 11_errors -- mistakes between forward and backward, and their error messages. The call fails; it never computes a wrong gradient.
  */
 #include <reprise/op.h>
 #include <reprise/ops.h>
 
 #include "tiny.h"
 
-static void tell(const rp_ctx *ctx, const char *what, rp_status status)
+static void report(const rp_ctx *ctx, const char *what, rp_status status)
 {
-    printf("%s: %s\n", what, status == RP_OK ? "done" : rp_error(ctx));
+    printf("%s: %s\n", what, status == RP_OK ? "no error" : rp_error(ctx));
 }
 
-/* ---- on the model: a parameter that is written, musts that contradict, a must that cannot be done ---- */
+/* ---- on the model: a parameter that is written, conflicting must-rules, a must-rule without a place ---- */
 
 static void write_parameter(rp_model *model, const char *wanted)
 {
@@ -29,9 +29,9 @@ static void step(tiny *t, const char *what, bool write)
 
     if (status == RP_OK && write) write_parameter(t->model, "layers.1.mlp.up.weight");
     if (status == RP_OK) status = rp_backward(t->ctx, loss);
-    tell(t->ctx, what, status);
+    report(t->ctx, what, status);
     rp_tensor_unref(loss);
-    rp_forget(t->ctx);                /* what a forward that failed has recorded */
+    rp_forget(t->ctx);                /* drop the record of a failed forward */
 }
 
 static void step_with_rules(tiny *t, const char *what, const char *outer, const char *inner)
@@ -93,7 +93,7 @@ static void drifting(rp_ctx *ctx)
     must(ctx, rp_tensor_write(x, (double[]){ 1, 2, 3, 4 }, 4));
     rp_tensor_require_grad(x, true);
     must(ctx, rp_checkpoint(ctx, squares, NULL, &x, NULL, &loss));
-    tell(ctx, "compared", rp_backward(ctx, loss));
+    report(ctx, "wrong replay", rp_backward(ctx, loss));
     rp_tensor_drop_grad(x);
     rp_tensor_unref(x);
     rp_tensor_unref(loss);
@@ -103,10 +103,10 @@ int main(int argc, char **argv)
 {
     tiny t = tiny_open(argc, argv);
 
-    step(&t, "a parameter is written", true);
-    step_with_rules(&t, "two musts", "[{ op: matmul, fate: keep }]", "[{ path: '*.attn', fate: recompute }]");
-    step_with_rules(&t, "a must and a preference", "[{ op: matmul, fate: keep }]", "[{ path: '*.attn', fate: prefer_recompute }]");
-    step_with_rules(&t, "nowhere to go", "[{ type: MLP, fate: offload }]", "[]");
+    step(&t, "written parameter", true);
+    step_with_rules(&t, "conflicting must-rules", "[{ op: matmul, fate: keep }]", "[{ path: '*.attn', fate: recompute }]");
+    step_with_rules(&t, "must-rule and preference", "[{ op: matmul, fate: keep }]", "[{ path: '*.attn', fate: prefer_recompute }]");
+    step_with_rules(&t, "no place for offloading", "[{ type: MLP, fate: offload }]", "[]");
     must(t.ctx, rp_op_register(t.ctx, &drift));
     drifting(t.ctx);
     for (int i = 0; rp_model_param(t.model, i, NULL); i++) rp_tensor_drop_grad(rp_model_param(t.model, i, NULL));

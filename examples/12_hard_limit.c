@@ -1,4 +1,4 @@
-/* 12_hard_limit -- a limit on the memory of a context holds without a plan: what can be made again is dropped before a call fails.
+/* 12_hard_limit -- a limit on the memory of a context, without a plan: recomputable slots are dropped before a call fails.
  */
 #include "tiny.h"
 
@@ -16,7 +16,7 @@ static rp_status pass(tiny *t)
     return status;
 }
 
-/* One pass in a context of its own; on failure it has the sentence, and what had been recorded is forgotten. */
+/* One pass in a context of its own. After a failure, `error` has the message, and the record is dropped. */
 static outcome run(const char *config, int64_t limit_bytes)
 {
     rp_ctx_options options = { .seed = 1, .threads = 1, .memory_limit_bytes = limit_bytes };
@@ -46,10 +46,10 @@ int main(int argc, char **argv)
     if (whole.status) return 1;
     for (int i = 0; i < 4; i++) {
         outcome o        = run(config, whole.memory.reserved_bytes * percents[i] / 100);
-        bool kept        = o.memory.reserved_bytes <= o.memory.limit_bytes;
-        const char *bits = o.gradients == whole.gradients ? "gradients the same bits" : "gradients DIFFER";
-        if (o.status == RP_ERR_MEMORY && strstr(o.error, "could be dropped")) bits = "refused: what is left must be there at once";
-        printf("in %d %% of the memory: %s, the limit %s\n", percents[i], bits, kept ? "is kept" : "is PASSED");
+        bool within      = o.memory.reserved_bytes <= o.memory.limit_bytes;
+        const char *bits = o.gradients == whole.gradients ? "gradients bit-identical" : "gradients DIFFER";
+        if (o.status == RP_ERR_MEMORY && strstr(o.error, "could be dropped")) bits = "refused, because nothing more can be dropped";
+        printf("limit at %d %% of the memory: %s, limit %s\n", percents[i], bits, within ? "respected" : "EXCEEDED");
     }
     return 0;
 }

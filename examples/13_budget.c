@@ -1,8 +1,8 @@
-/* 13_budget -- a memory budget for a step of your own: planned on shapes, followed by every step, to the byte.
+/* 13_budget -- a memory budget for a step of your own: planned on shapes, then followed to the byte by every step.
  */
 #include "tiny.h"
 
-/* Forward and backward; of a real step an update of the weights would follow. The gradients' hash stands for it here. */
+/* Forward and backward. A real step then updates the weights; this one hashes the gradients instead. */
 typedef struct { tiny model; uint64_t gradients; bool has_data; } program;
 
 static rp_status step(rp_ctx *ctx, void *user)
@@ -20,7 +20,7 @@ static rp_status step(rp_ctx *ctx, void *user)
     return status;
 }
 
-/* The same calls on a context with data and on one of shapes alone. */
+/* Both contexts, with data and on shapes alone, get the same calls. */
 static program open_program(const char *config, bool shapes_only)
 {
     rp_ctx_options options = { .seed = 1, .threads = 1, .shapes_only = shapes_only };
@@ -57,17 +57,17 @@ int main(int argc, char **argv)
         program real = open_program(config, false);
         must(shapes.model.ctx, rp_plan_step(shapes.model.ctx, step, &shapes, all * percent / 100, &plan));
         for (int i = 0; i < 3; i++) must(real.model.ctx, rp_step_plan_run(plan, real.model.ctx, step, &real));
-        rp_step_facts said = facts_of(plan);
+        rp_step_facts planned = facts_of(plan);
         rp_mem_read(real.model.ctx, 0, false, &memory);
-        bool exact = memory.peak_bytes == said.memory.peak_bytes && memory.reserved_bytes == said.memory.reserved_bytes;
+        bool exact = memory.peak_bytes == planned.memory.peak_bytes && memory.reserved_bytes == planned.memory.reserved_bytes;
         if (!first) first = real.gradients;
-        printf("%3d %% of the memory: took %s, computed %s again, gradients %s\n", percent, exact ? "what was said" : "OTHER BYTES",
-               said.recompute_flops ? "something" : "nothing", real.gradients == first ? "the same bits" : "DIFFER");
+        printf("budget of %3d %%: %s, recomputes %s, gradients %s\n", percent, exact ? "exactly the planned bytes" : "OTHER BYTES",
+               planned.recompute_flops ? "some ops" : "nothing", real.gradients == first ? "bit-identical" : "DIFFER");
         rp_step_plan_free(plan);
         tiny_close(&real.model);
     }
     if (rp_plan_step(shapes.model.ctx, step, &shapes, all / 3, &plan) == RP_ERR_BUDGET)
-        printf(" 33 %% of the memory: %.28s\n", rp_error(shapes.model.ctx));
+        printf("budget of  33 %%: %.28s\n", rp_error(shapes.model.ctx));
     tiny_close(&shapes.model);
     return 0;
 }

@@ -47,7 +47,7 @@ static void next_batch(rp_ctx *ctx, rp_tensor *const *tokens_labels)
     }
 }
 
-/* The condition: feed-forward networks are computed again in backward, but for the first block's. */
+/* The condition: backward recomputes feed-forward networks, except that of the first block. */
 static bool is_later_mlp(const char *path, const rp_module *module, void *user)
 {
     return !user && !strcmp(rp_module_type(module), "MLP") && strncmp(path, "layers.0.", 9);
@@ -79,7 +79,7 @@ int main(void)
     must(ctx, rp_op_register(ctx, &cap));
     must(ctx, rp_model_new(ctx, "recipes/tiny_llama/config.json", NULL, &model));
     for (int i = 0; i < 2; i++) must(ctx, rp_tensor_new(ctx, &(rp_meta){ RP_I32, 2, { ROWS, LENGTH } }, RP_MEM_TEMP, &ids[i]));
-    printf("%d modules are computed again\n", rp_module_checkpoint(rp_model_root(model), is_later_mlp, NULL));
+    printf("%d modules are recomputed\n", rp_module_checkpoint(rp_model_root(model), is_later_mlp, NULL));
     for (int step = 0; step < STEPS; step++) {
         next_batch(ctx, ids);
         rp_pass_begin(ctx, step, 0);

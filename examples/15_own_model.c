@@ -1,8 +1,8 @@
-/* 15_own_model -- a network of your own: its modules have paths, so conditions, rules and budgets hold for it as for any model.
+/* 15_own_model -- a network of your own: its modules have paths, so conditions, rules and budgets apply to it as to any model.
  *
  *   layers ─┬ 0  Block   x + mix(x)
  *           │ └ mix  Mix   drop(gelu(norm(x) A)) B
- *           ├ 1  …                                       twelve of them; the loss is the mean of the squares behind
+ *           ├ 1  …                                       twelve of them; the loss is the mean of the squared outputs
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ typedef struct { rp_ctx *ctx; rp_module *root; block block[BLOCKS]; rp_tensor *x
 
 static void must(const rp_ctx *ctx, rp_status status) { if (status) exit(printf("%s\n", rp_error(ctx)) > 0); }
 
-/* *x becomes what the op makes of it. */
+/* Replaces *x by the result of the op. */
 static rp_status apply(rp_ctx *ctx, const char *op, const void *attr, rp_tensor *with, rp_tensor **x)
 {
     rp_tensor *y;
@@ -56,7 +56,7 @@ static rp_status run_block(rp_ctx *ctx, void *user, rp_tensor *const *inputs, rp
     return status ? status : apply(ctx, "add", NULL, inputs[0], outputs);
 }
 
-/* A step: forward and backward. An update would follow; here the first gradient is looked at. */
+/* A step: forward and backward. A real step then updates the weights; this one reads the first gradient. */
 static rp_status step(rp_ctx *ctx, void *user)
 {
     net *n           = user;
@@ -123,8 +123,8 @@ static void close_net(net *n)
 
 /* ---- ways to run it ---- */
 
-/* In tens of a hundred: a CPU takes a little more scratch than another. */
-static void tell(const net *n, const char *how, int64_t peak_bytes)
+/* Percentages are rounded to tens, because scratch memory depends on the CPU. */
+static void print_way(const net *n, const char *how, int64_t peak_bytes)
 {
     static double first[WIDTH];
     static int64_t all;
@@ -150,7 +150,7 @@ static void run(const char *condition, const char *rules)
     rp_set_policy(n.ctx, policy);
     must(n.ctx, step(n.ctx, &n));
     rp_mem_read(n.ctx, 0, false, &memory);
-    tell(&n, condition ? condition : rules ? rules : "all is kept", memory.peak_bytes);
+    print_way(&n, condition ? condition : rules ? rules : "keep everything", memory.peak_bytes);
     rp_set_policy(n.ctx, NULL);
     rp_policy_free(policy);
     rp_condition_free(holds);
@@ -160,15 +160,15 @@ static void run(const char *condition, const char *rules)
 static void run_planned(int64_t budget)
 {
     rp_step_plan *plan;
-    rp_step_facts said;
+    rp_step_facts planned;
     net shapes, n;
 
     open_net(&shapes, true);
     open_net(&n, false);
     must(shapes.ctx, rp_plan_step(shapes.ctx, step, &shapes, budget, &plan));
-    rp_step_plan_read(plan, &said);
+    rp_step_plan_read(plan, &planned);
     must(n.ctx, rp_step_plan_run(plan, n.ctx, step, &n));
-    tell(&n, budget == RP_LEAST_BUDGET ? "the least that a plan takes" : "a budget", said.memory.reserved_bytes);
+    print_way(&n, budget == RP_LEAST_BUDGET ? "a plan for the least budget" : "a plan for a budget of 2 MB", planned.memory.reserved_bytes);
     rp_step_plan_free(plan);
     close_net(&n);
     close_net(&shapes);

@@ -1,6 +1,6 @@
-/* tiny.h -- what the examples on checkpointing share: a small Llama with random weights, and one pass over it.
+/* tiny.h -- shared by the examples on checkpointing: a small Llama with random weights, and one pass over it.
  *
- * The model is recipes/tiny_llama/config.json, seen from where the program is run, or the config.json named as first argument.
+ * The model is recipes/tiny_llama/config.json, relative to the current folder, or the config.json named as first argument.
  */
 #ifndef TINY_H
 #define TINY_H
@@ -83,7 +83,7 @@ static inline uint64_t tiny_gradients(const rp_model *model)
     return hash;
 }
 
-/* Forward and backward, and a line about it: the bytes that are held in between, and whether the gradients are those of the first pass. */
+/* Runs forward and backward. Prints the bytes that are saved between them, and whether the gradients are those of the first pass. */
 static inline void tiny_pass(tiny *t, const char *what)
 {
     rp_tensor *loss;
@@ -98,7 +98,7 @@ static inline void tiny_pass(tiny *t, const char *what)
     if (!t->has_first) t->first = gradients;
     t->has_first = true;
     printf("%-44s %7" PRId64 " bytes saved, gradients %s\n", what, memory.live_at[RP_MEM_SAVED],
-           gradients == t->first ? "the same bits" : "DIFFER");
+           gradients == t->first ? "bit-identical" : "DIFFER");
 }
 
 #endif

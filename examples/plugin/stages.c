@@ -1,8 +1,8 @@
-/* stages.c -- conditions of one's own in a library, for recipes and programs to name.
+/* stages.c -- your own conditions in a library, which recipes and programs can name.
  *
  *   cc -shared -fPIC -o stages.so stages.c $(pkg-config --cflags reprise)
  *
- * It is not linked with Reprise: whoever loads it has that.
+ * It is not linked with Reprise: the program that loads it has the library.
  */
 #include <string.h>
 
