@@ -93,8 +93,8 @@ int cli_fail_input(const cli *c, rp_status status);
 void cli_print_report(const rp_report *report);
 /* Print the report sorted and close it. CLI_GO if the status is RP_OK, else its exit code; the error message of the context is printed only if the
  * report has no error. Only the first rank prints the report. _input: as cli_fail_input. */
-int cli_tell(const cli *c, rp_report *report, rp_status status);
-int cli_tell_input(const cli *c, rp_report *report, rp_status status);
+int cli_report(const cli *c, rp_report *report, rp_status status);
+int cli_report_input(const cli *c, rp_report *report, rp_status status);
 /* Print a JSON value as one line on stdout, with jansson's flags. Takes ownership of the value. */
 void cli_print_json(json_t *value, size_t flags);
 /* The exit code of a command that ends: cli_fail of an error, 1 after the message that stdout cannot be written, or 0. */

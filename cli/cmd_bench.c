@@ -136,7 +136,7 @@ static rp_status time_level(rp_ctx *ctx, const bench_fields *fields, const cli_a
 {
     bench_rows all           = { rows, rp__kernels_cpu()->level };
     rp_bench_options options = { .name = args->word, .n_names = args->n_words, .rounds = (int)fields->rounds,
-                                 .told = rows ? add_row : print_row, .user = &all };
+                                 .measured = rows ? add_row : print_row, .user = &all };
     char machine[RP_COST_MACHINE_CHARS];
 
     if (!rows) printf("%s, level %s\n\n", rp__cost_machine_text(ctx, machine), all.level);

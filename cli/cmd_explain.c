@@ -49,7 +49,7 @@ static json_t *owners_json(const rp_explain *e)
 
     for (int i = 0; i < e->n_owners; i++) {
         const rp_explain_owner *o = &e->owner[i];
-        json_array_append_new(out, json_pack("{s:s, s:s, s:s, s:I, s:i}", "path", o->path, "what", o->what, "class",
+        json_array_append_new(out, json_pack("{s:s, s:s, s:s, s:I, s:i}", "path", o->path, "what", o->name, "class",
                                              rp_mem_class_name(o->mem_class), "bytes", (json_int_t)o->bytes, "blocks", o->n));
     }
     return out;
@@ -143,8 +143,8 @@ static rp_status fold_owners(rp_explain *e, rp_explain_owner **out, int *n_out)
         int at             = 0;
         o.path             = is_state(o.mem_class) ? "the model" : rp__explain_pattern(&e->bump, o.path);
         if (!o.path) return RP_ERR_MEMORY;
-        while (at < n && (all[at].mem_class != o.mem_class || strcmp(all[at].what, o.what) || strcmp(all[at].path, o.path))) at++;
-        if (at == n) all[n++] = (rp_explain_owner){ o.path, o.what, o.mem_class, 0, 0 };
+        while (at < n && (all[at].mem_class != o.mem_class || strcmp(all[at].name, o.name) || strcmp(all[at].path, o.path))) at++;
+        if (at == n) all[n++] = (rp_explain_owner){ o.path, o.name, o.mem_class, 0, 0 };
         all[at].bytes += o.bytes;
         all[at].n += o.n;
     }
@@ -159,7 +159,7 @@ static int most_first(const void *left, const void *right)
 
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
     int order = strcmp(a->path, b->path);
-    return order ? order : strcmp(a->what, b->what);
+    return order ? order : strcmp(a->name, b->name);
 }
 
 static void print_owner(const rp_explain *e, const char *name, const char *mem_class, int64_t bytes, int blocks)
@@ -184,7 +184,7 @@ static rp_status print_owners(rp_explain *e)
             others.n += o[i].n;
             continue;
         }
-        snprintf(name, sizeof name, "%.100s%s%.80s", o[i].path, *o[i].path ? " " : "", o[i].what);
+        snprintf(name, sizeof name, "%.100s%s%.80s", o[i].path, *o[i].path ? " " : "", o[i].name);
         print_owner(e, name, rp_mem_class_name(o[i].mem_class), o[i].bytes, o[i].n);
     }
     if (others.n) print_owner(e, "others", "", others.bytes, others.n);
@@ -219,7 +219,7 @@ static void print_advice(const rp_explain *e, const rp_recipe *recipe)
         const rp_explain_owner *o = &e->owner[i];
         if (o->mem_class != RP_MEM_TEMP) continue;
         printf("- temp has a larger part of the peak than saved; its largest buffer is %s%s%s, %s\n", o->path, *o->path ? " " : "",
-               o->what, cli_size(other, o->bytes));
+               o->name, cli_size(other, o->bytes));
         break;
     }
 }

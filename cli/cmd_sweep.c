@@ -145,7 +145,7 @@ static void sweep_print_text(const rp_sweep *s)
 /* ---- the command ---- */
 
 /* Progress on stderr: 15 pairs at 12 points take minutes. */
-static void tell_pair(void *user, int pair, double seconds_left)
+static void print_pair(void *user, int pair, double seconds_left)
 {
     const sweep_fields *fields = user;
     int64_t left               = (int64_t)(seconds_left + 0.5);
@@ -155,7 +155,7 @@ static void tell_pair(void *user, int pair, double seconds_left)
 
 static int sweep_on(cli_forecast *x, const sweep_fields *fields)
 {
-    rp_sweep_options options = { .n = (int)fields->points, .device = fields->device, .told = tell_pair, .user = (void *)fields };
+    rp_sweep_options options = { .n = (int)fields->points, .device = fields->device, .measured = print_pair, .user = (void *)fields };
     rp_report report;
     rp_sweep s;
 
@@ -163,7 +163,7 @@ static int sweep_on(cli_forecast *x, const sweep_fields *fields)
     rp__report_open(&report, x->run.ctx);
     rp_status status = rp__recipe_open_plugins(x->recipe, &report);
     if (status == RP_OK) status = rp__recipe_sweep(x->run.ctx, x->recipe, &options, &report, &s);
-    int code = cli_tell(&x->run, &report, status);
+    int code = cli_report(&x->run, &report, status);
     if (code != CLI_GO) return code;
     if (fields->json) print_json(&s);
     else if (s.pairs) print_measured(&s);

@@ -130,7 +130,7 @@ static int train_on(const cli *c, const rp_recipe *recipe, const volatile int *s
 
     rp__report_open(&report, c->ctx);
     rp_status status = rp__trainer_new(c->ctx, recipe, &report, &t);
-    int code = cli_tell(c, &report, status);
+    int code = cli_report(c, &report, status);
     if (code != CLI_GO) return code;
     code = run_trainer(c, recipe, t, stop);
     rp__trainer_free(t);

@@ -28,7 +28,7 @@ static int try_model(cli *c, const rp_recipe *recipe)
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_look_at_plugins(recipe, &report);
     if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
-    int code = cli_tell(c, &report, status);
+    int code = cli_report(c, &report, status);
     if (code != CLI_GO) return code;
     if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", cli_one_line(missing, file));
     else fprintf(stderr, "checkpointing: %s\n", words.regions);
@@ -45,7 +45,7 @@ static int try_data(cli *c, const rp_recipe *recipe, bool all)
 
     rp__report_open(&report, c->ctx);
     rp_status status = rp__recipe_try_data(c->ctx, recipe, all ? INT64_MAX : QUICK_BYTES, &report, &data);
-    int code         = cli_tell(c, &report, status);
+    int code         = cli_report(c, &report, status);
     for (int i = 0; i < data.n && code == CLI_GO; i++) {
         snprintf(amount, sizeof amount, data.set[i].looked ? "read only to its object %d" : "not read", RP_LOOK_OBJECTS);
         if (data.set[i].read) fprintf(stderr, "%s: %s\n", data.set[i].key, cli_one_line(data.set[i].text, line));

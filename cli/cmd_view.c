@@ -115,7 +115,7 @@ static int write_page(const cli *c, const rp_recipe *recipe, const places *p)
     int code            = cli_open_context(c, &options, &own);
     if (code != CLI_GO) return code;
     rp__report_open(&report, own.ctx);
-    code = cli_tell(&own, &report, make_page(&own, recipe, p, &report));
+    code = cli_report(&own, &report, make_page(&own, recipe, p, &report));
     rp_ctx_free(own.ctx);
     return code;
 }
@@ -131,7 +131,7 @@ static int view(cli *c, const void *given, const cli_args *args)
     if (code == CLI_GO) code = view_find(c, args->word[0], fields->file, &p);
     if (code == CLI_GO) {
         rp__report_open(&report, c->ctx);
-        code = cli_tell_input(c, &report, read_recipe(c, &p, &report, &recipe));
+        code = cli_report_input(c, &report, read_recipe(c, &p, &report, &recipe));
     }
     if (code == CLI_GO) code = write_page(c, recipe, &p);
     if (code == CLI_GO) {

@@ -128,7 +128,7 @@ int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *devic
     if (code == CLI_GO) {
         rp__report_open(&report, x.run.ctx);
         rp_status status = find_fastest(&x, device, &report, &found);
-        code = cli_tell(&x.run, &report, status);
+        code = cli_report(&x.run, &report, status);
         if (code == CLI_GO) {
             if (json) print_json(&found, x.recipe);
             else find_print_text(&found);

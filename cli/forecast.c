@@ -13,7 +13,7 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     rp__report_open(&report, x->run.ctx);
     rp_status status = rp__recipe_open_plugins(x->recipe, &report);
     if (status == RP_OK) status = rp__recipe_forecast(x->run.ctx, x->recipe, options, &report, &x->f);
-    return cli_tell(&x->run, &report, status);
+    return cli_report(&x->run, &report, status);
 }
 
 int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *x)

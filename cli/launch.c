@@ -193,7 +193,7 @@ static void ask_ranks(running *r)
     if (!joined) kill(r->mpirun, SIGUSR1);
 }
 
-static void hand_on_signals(running *r)
+static void pass_signals(running *r)
 {
     for (; r->n_handed_on < n_signals; r->n_handed_on++) {
         if (r->n_handed_on == 0) ask_ranks(r);
@@ -251,7 +251,7 @@ static bool pump(running *r, int milliseconds)
     struct timespec t  = { milliseconds / 1000, milliseconds % 1000 * 1000000L };
     int n              = ppoll(p, 2, &t, &r->waiting);
 
-    hand_on_signals(r);
+    pass_signals(r);
     for (int i = 0; n > 0 && i < 2; i++)
         if (p[i].revents) cli_output_read(&r->output[i]);
     return n > 0;
@@ -283,7 +283,7 @@ static int noted_code(const running *r)
     return all ? 0 : -1;
 }
 
-static void tell_killed(const cli *c, const running *r)
+static void print_killed(const cli *c, const running *r)
 {
     const cli_end *end = &r->end;
     int rank           = end->rank;
@@ -295,7 +295,7 @@ static void tell_killed(const cli *c, const running *r)
     cli_say(c, "%s was ended by signal %d (%s), so the others were ended, too; the last state that was saved is kept", subject, end->signal, end->name);
 }
 
-static int tell_end(const cli *c, const running *r, const char *mpirun, int status)
+static int print_end(const cli *c, const running *r, const char *mpirun, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1, noted = noted_code(r);
 
@@ -308,7 +308,7 @@ static int tell_end(const cli *c, const running *r, const char *mpirun, int stat
     }
     if (r->n_handed_on && (code == 128 + SIGINT || r->end.signal == SIGUSR1)) return 128 + r->first_signal;
     if (r->end.signal) {
-        tell_killed(c, r);
+        print_killed(c, r);
         return 1;
     }
     if (WIFSIGNALED(status)) cli_say(c, "'%s' was ended by signal %d (%s), and the ranks with it; the last state that was saved is kept", mpirun,
@@ -327,7 +327,7 @@ static int run_job(const cli *c, const command_line *l, int ranks)
     }
     take_signals(&r);
     fflush(NULL);
-    int code = start(c, l, &r) ? tell_end(c, &r, l->word[0], follow(&r)) : 1;
+    int code = start(c, l, &r) ? print_end(c, &r, l->word[0], follow(&r)) : 1;
     cli_notes_drop(r.notes, r.notes_file);
     return code;
 }

@@ -36,9 +36,9 @@ void cli_say(const cli *c, const char *fmt, ...)
 
 int cli_fail(const cli *c, rp_status status)
 {
-    bool said = !cli_is_first(c) && rp__comm_agreed(c->comm) == status;
+    bool printed = !cli_is_first(c) && rp__comm_agreed(c->comm) == status;
 
-    if (!said) cli_say(c, "%s", rp_error(c->ctx)[0] ? rp_error(c->ctx) : rp_status_text(status));
+    if (!printed) cli_say(c, "%s", rp_error(c->ctx)[0] ? rp_error(c->ctx) : rp_status_text(status));
     return rp_status_exit_code(status);
 }
 
@@ -57,20 +57,20 @@ void cli_print_report(const rp_report *report)
         fprintf(stderr, "%s\n", rp__report_line(item, line, sizeof line));
 }
 
-static int tell(const cli *c, rp_report *report, rp_status status, int (*fail)(const cli *, rp_status))
+static int close_report(const cli *c, rp_report *report, rp_status status, int (*fail)(const cli *, rp_status))
 {
-    bool first = cli_is_first(c), said = first && report->n_errors > 0;
+    bool first = cli_is_first(c), printed = first && report->n_errors > 0;
 
     rp__report_sort(report);
     if (first) cli_print_report(report);
     rp__report_close(report);
     if (status == RP_OK) return CLI_GO;
-    return said ? rp_status_exit_code(status) : fail(c, status);
+    return printed ? rp_status_exit_code(status) : fail(c, status);
 }
 
-int cli_tell(const cli *c, rp_report *report, rp_status status) { return tell(c, report, status, cli_fail); }
+int cli_report(const cli *c, rp_report *report, rp_status status) { return close_report(c, report, status, cli_fail); }
 
-int cli_tell_input(const cli *c, rp_report *report, rp_status status) { return tell(c, report, status, cli_fail_input); }
+int cli_report_input(const cli *c, rp_report *report, rp_status status) { return close_report(c, report, status, cli_fail_input); }
 
 void cli_print_json(json_t *value, size_t flags)
 {

@@ -80,7 +80,7 @@ static int open_files(cli_model *m, const char *path)
     rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
     if (status == RP_OK && adapter) status = rp__model_files_adapter(m->files, adapter);
     if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
-    int code = cli_tell_input(&m->run, &report, status);
+    int code = cli_report_input(&m->run, &report, status);
     return code == CLI_GO ? open_tokenizer(m, path) : code;
 }
 
@@ -93,7 +93,7 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     if (code != CLI_GO) return code;
     rp__report_open(&report, c->ctx);
     rp_status status = read_settings(c, args, length, &report, &out->settings);
-    code             = cli_tell_input(c, &report, status);
+    code             = cli_report_input(c, &report, status);
     if (code == CLI_GO) code = cli_open_context(c, &(rp_ctx_options){ .threads = (int)out->settings->threads }, &out->run);
     if (code != CLI_GO) return code;
     out->dtype = otherwise;

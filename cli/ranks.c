@@ -80,7 +80,7 @@ const volatile int *cli_catch_stop(void)
 
 /* ---- messages ---- */
 
-static void tell_slow(void *user, const char *text) { cli_say(user, "%s", text); }
+static void print_slow(void *user, const char *text) { cli_say(user, "%s", text); }
 
 static void note_end(int code)
 {
@@ -105,12 +105,12 @@ static bool launcher_left(void *user)
 
 bool cli_terminal(int *columns)
 {
-    const char *told    = rp__comm_launched() ? getenv(CLI_LAUNCHER) : NULL;
+    const char *columns_text = rp__comm_launched() ? getenv(CLI_LAUNCHER) : NULL;
     struct winsize size = { 0 };
     int64_t width;
 
     *columns = 0;
-    if (told && rp__parse_int(told, 0, 10000, &width)) {
+    if (columns_text && rp__parse_int(columns_text, 0, 10000, &width)) {
         *columns = (int)width;
         return true;
     }
@@ -125,7 +125,7 @@ int cli_open_ranks(cli *c)
 {
     if (!rp__comm_launched()) return CLI_GO;
     if (rp__comm_launched_rank() > 0) cli_print_rank(rp__comm_launched_rank());
-    rp_comm_watch watch = { .left = launcher_left, .lost = end_lost, .slow = tell_slow, .user = c };
+    rp_comm_watch watch = { .left = launcher_left, .lost = end_lost, .slow = print_slow, .user = c };
     rp_status status    = rp__comm_open(c->ctx, &watch, &c->comm);
     if (status != RP_OK) return cli_fail(c, status);
     rp__groups(c->ctx)->world = c->comm;

@@ -169,9 +169,9 @@ int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe 
     rp_status status = rp__recipe_load_with_errors(c->ctx, path, args->n_settings, args->setting, most_bytes, &report, &recipe);
     if (recipe) check_devices(recipe, &report);
     if (status == RP_OK) status = rp__report_status(&report, RP_ERR_CONFIG);
-    bool told = report.n_errors > 0;
+    bool has_errors = report.n_errors > 0;
     if (recipe) recipe->model.config = config_of(recipe, recipe->model.config);
-    if (recipe && told) add_names(c, recipe, &report);
+    if (recipe && has_errors) add_names(c, recipe, &report);
     cli_print_report(&report);
     rp__report_close(&report);
     if (status == RP_OK) {
@@ -180,5 +180,5 @@ int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe 
         return CLI_GO;
     }
     rp__recipe_free(recipe);
-    return told ? rp_status_exit_code(status) : cli_fail(c, status);
+    return has_errors ? rp_status_exit_code(status) : cli_fail(c, status);
 }

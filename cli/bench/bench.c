@@ -291,7 +291,7 @@ static rp_status run_all(bench_machine *m, const rp_bench_options *o)
     for (int i = 0; item_at(i, &item); i++) {
         if (!wanted(o, &item)) continue;
         RP_TRY(run_item(m, &item, &row));
-        if (o->told) o->told(o->user, &row);
+        if (o->measured) o->measured(o->user, &row);
     }
     return RP_OK;
 }

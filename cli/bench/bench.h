@@ -37,7 +37,7 @@ typedef struct {
     const char *const *name;            /* whole names, prefixes that end before a colon, or globs; none: the usual set */
     int n_names;
     int rounds;                         /* 0: as many as fit into 0.3 s, 5 to 15; 3 for long work */
-    void (*told)(void *user, const rp_bench_row *row);     /* called after each row */
+    void (*measured)(void *user, const rp_bench_row *row);     /* called after each row */
     void *user;
 } rp_bench_options;
 

@@ -212,7 +212,7 @@ static rp_status give_name(const fetch *f)
 
 static rp_status bring(fetch *f, const char *url)
 {
-    char digest[HUB_DIGEST_CHARS] = "", size[32], said[64];
+    char digest[HUB_DIGEST_CHARS] = "", size[32], text[64];
     bool right = false, resumed;
 
     RP_TRY(make_folder(f));
@@ -231,8 +231,8 @@ static rp_status bring(fetch *f, const char *url)
     }
     if (!right) return wrong_digest(f, digest);
     RP_TRY(give_name(f));
-    snprintf(said, sizeof said, "%s%s", hub_size_text(size, f->have), f->file->kind ? "" : ", not checked: the hub has no digest");
-    hub_progress_done(f->progress, f->file->name, said);
+    snprintf(text, sizeof text, "%s%s", hub_size_text(size, f->have), f->file->kind ? "" : ", not checked: the hub has no digest");
+    hub_progress_done(f->progress, f->file->name, text);
     return RP_OK;
 }
 

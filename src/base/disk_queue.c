@@ -170,7 +170,7 @@ static rp_disk_queue_entry *entry_of(const rp_disk_queue *s, int64_t ticket)
 }
 
 /* The caller holds the lock. */
-static rp_status tell_failure(rp_disk_queue *s)
+static rp_status report_failure(rp_disk_queue *s)
 {
     static const char *const verbs[] = { [RP_DISK_QUEUE_READ] = "read", [RP_DISK_QUEUE_WRITE] = "write" };
 
@@ -182,7 +182,7 @@ static rp_status tell_failure(rp_disk_queue *s)
 static rp_status check_failure(rp_disk_queue *s)
 {
     pthread_mutex_lock(&s->lock);
-    rp_status status = tell_failure(s);
+    rp_status status = report_failure(s);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -193,7 +193,7 @@ static rp_status wait_for_chunk(rp_disk_queue *s, rp_disk_queue_piece **out)
 {
     pthread_mutex_lock(&s->lock);
     while (!s->idle && !s->failed.number) pthread_cond_wait(&s->progress, &s->lock);
-    rp_status status = tell_failure(s);
+    rp_status status = report_failure(s);
     if (status == RP_OK) {
         *out    = s->idle;
         s->idle = s->idle->next;
@@ -253,7 +253,7 @@ rp_status rp__disk_queue_read(rp_disk_queue *s, int64_t ticket, void *into)
 {
     pthread_mutex_lock(&s->lock);
     rp_disk_queue_entry *e         = entry_of(s, ticket);
-    rp_status status = tell_failure(s);
+    rp_status status = report_failure(s);
     RP_BUG_IF(e->to_read || e->n_reading);
     if (status == RP_OK) s->counts.read_bytes += e->bytes;
     if (status == RP_OK && s->running && e->bytes) {
@@ -280,7 +280,7 @@ rp_status rp__disk_queue_wait(rp_disk_queue *s, int64_t ticket)
 {
     pthread_mutex_lock(&s->lock);
     wait_for_entry(s, entry_of(s, ticket));
-    rp_status status = tell_failure(s);
+    rp_status status = report_failure(s);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -289,7 +289,7 @@ rp_status rp__disk_queue_flush(rp_disk_queue *s)
 {
     pthread_mutex_lock(&s->lock);
     while (s->n_writing) pthread_cond_wait(&s->progress, &s->lock);
-    rp_status status = tell_failure(s);
+    rp_status status = report_failure(s);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -301,7 +301,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
     s->n_live++;
     block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
-    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .what = label });
+    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .label = label });
     *offset = place;
     return RP_OK;
 }
@@ -417,6 +417,6 @@ int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t of
 
     block_moves(s, offset, to, bytes);
     mem_note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
-    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .what = "moved" });
+    mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .label = "moved" });
     return to;
 }

@@ -28,7 +28,7 @@ typedef struct {                /* one allocation, release or change of class */
     int64_t bytes, offset;
     int64_t taken;              /* bytes rounded up to the space's alignment */
     bool reclass;               /* neither allocation nor release: the block changes to mem_class */
-    const char *what;           /* of an allocation: its label (rp__mem_take), valid during the call only; else NULL */
+    const char *label;          /* of an allocation: that of rp__mem_take, valid during the call only; else NULL */
 } rp_mem_event;
 
 /* Creates a space. limit_bytes bounds reserved bytes (0: only the machine limits it). shapes_only: offsets without memory. errors RP_ERR_MEMORY */

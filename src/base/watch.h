@@ -1,6 +1,6 @@
 /* base/watch.h -- reports to a watcher how a context spends its time.
  *
- *   began ── one activity: a pass of an op, an update, a batch read ── ended ─▶ told(span)
+ *   began ── one activity: a pass of an op, an update, a batch read ── ended ─▶ ended(span)
  *
  * Spans of one context never overlap partly: one follows another or lies inside it. Only RP_DOING_PART contains others. Spans are reported when
  * they end, so a part is reported after the spans inside it. Without a watcher the cost is a test of one pointer. The watcher must not fail, take
@@ -31,7 +31,7 @@ typedef struct {
 } rp_span;
 
 typedef struct rp_watch {
-    void (*told)(void *user, const rp_span *span);
+    void (*ended)(void *user, const rp_span *span);
     void *user;
 } rp_watch;
 
@@ -41,7 +41,7 @@ static inline void rp__watch_end(const rp_ctx *ctx, rp_span span)
 {
     if (!ctx->watch) return;
     span.ended = rp__seconds();
-    ctx->watch->told(ctx->watch->user, &span);
+    ctx->watch->ended(ctx->watch->user, &span);
 }
 
 #endif

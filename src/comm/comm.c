@@ -26,7 +26,7 @@ static void release(rp_comm *comm)
     if (!comm) return;
     rp__guard_close(comm);
     for (int i = 0; i < comm->n_request; i++) rp__release(comm->request[i].number);
-    RP_RELEASE(comm->request, comm->part, comm->said, comm);
+    RP_RELEASE(comm->request, comm->part, comm->per_rank, comm);
 }
 
 static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)
@@ -45,8 +45,8 @@ static rp_status make(rp_ctx *ctx, const rp_engine *engine, rp_comm **out)
 static rp_status furnish(rp_ctx *ctx, rp_comm *comm)
 {
     comm->part = rp__host_alloc(ctx, (1 + RP_LISTS) * comm->group.ranks * (int64_t)sizeof *comm->part);
-    comm->said = rp__host_alloc(ctx, comm->group.ranks * (int64_t)sizeof *comm->said);
-    if (!comm->part || !comm->said) return RP_ERR_MEMORY;
+    comm->per_rank = rp__host_alloc(ctx, comm->group.ranks * (int64_t)sizeof *comm->per_rank);
+    if (!comm->part || !comm->per_rank) return RP_ERR_MEMORY;
     return rp__comm_make_room(ctx, comm, comm->group.ranks > 1 ? FIRST_REQUESTS : 0);
 }
 

@@ -128,7 +128,7 @@ rp_comm_part *rp__comm_list(rp_comm *comm, rp_comm_list list);
 /* Copies `bytes` bytes of each rank r to all[r * bytes] on every rank. */
 rp_status rp__comm_share(rp_ctx *ctx, rp_comm *comm, const void *mine, int64_t bytes, void *all, const char *operation);
 /* Broadcasts `data` of rank `from` to all ranks. Like the others here it allocates no memory, so no rank fails alone. */
-rp_status rp__comm_tell(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_t bytes, const char *operation);
+rp_status rp__comm_broadcast(rp_ctx *ctx, rp_comm *comm, int from, void *data, int64_t bytes, const char *operation);
 rp_status rp__comm_barrier(rp_ctx *ctx, rp_comm *comm, const char *operation);
 /* Sets *value on all ranks to that of the first rank whose value is not 0; else 0. */
 rp_status rp__comm_any(rp_ctx *ctx, rp_comm *comm, int32_t *value, const char *operation);

@@ -27,7 +27,7 @@ static const struct { const char *rank, *ranks; int mpi[2]; } launchers[] = {
 };
 
 /* The number in a variable that the launcher set; -1: none. */
-static int told(const char *variable)
+static int variable_number(const char *variable)
 {
     const char *text = getenv(variable);
     int64_t number;
@@ -36,16 +36,16 @@ static int told(const char *variable)
 }
 
 /* PMIx does not give the number of ranks. Slurm's number is right only if Slurm itself runs the job, not a launcher inside one of its tasks. */
-static int told_ranks(int launcher)
+static int launched_ranks(int launcher)
 {
     const char *job = getenv("PMIX_NAMESPACE");
     bool of_slurm   = job && !strncmp(job, "slurm.", 6);
 
-    return strcmp(launchers[launcher].ranks, TASKS_OF_STEP) || of_slurm ? told(launchers[launcher].ranks) : -1;
+    return strcmp(launchers[launcher].ranks, TASKS_OF_STEP) || of_slurm ? variable_number(launchers[launcher].ranks) : -1;
 }
 
 /* A single task of Slurm joins no job. It is often a shell, whose child processes all inherit its variables; but PMI admits one process, once. */
-static bool is_lone_task(int launcher) { return told(TASKS_OF_STEP) == 1 && told_ranks(launcher) == 1; }
+static bool is_lone_task(int launcher) { return variable_number(TASKS_OF_STEP) == 1 && launched_ranks(launcher) == 1; }
 
 static int find_launcher(void)
 {
@@ -60,12 +60,12 @@ int rp__comm_launched_rank(void)
 {
     int launcher = find_launcher();
 
-    return launcher < 0 ? -1 : told(launchers[launcher].rank);
+    return launcher < 0 ? -1 : variable_number(launchers[launcher].rank);
 }
 
 int rp__comm_unjoined(void)
 {
-    int tasks = told(TASKS_OF_STEP);
+    int tasks = variable_number(TASKS_OF_STEP);
 
     return tasks < 1 || rp__comm_launched() ? 1 : tasks;
 }
@@ -143,7 +143,7 @@ rp_status rp__engine_load(rp_ctx *ctx, const rp_engine **out, rp_engine_group *j
     int launcher = find_launcher();
     char path[PATH_CHARS];
 
-    *job = (rp_engine_group){ .rank = told(launchers[launcher].rank), .ranks = told_ranks(launcher) };
+    *job = (rp_engine_group){ .rank = variable_number(launchers[launcher].rank), .ranks = launched_ranks(launcher) };
     RP_TRY(find_for(ctx, launcher, path));
     /* RTLD_GLOBAL: Open MPI opens components that look up its symbols. RTLD_NODELETE: no MPI library can be closed and opened again. */
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);

@@ -148,7 +148,7 @@ void rp__comm_progress(rp_comm *comm)
 
 /* ---- waiting ---- */
 
-typedef struct { double began, now; int64_t turn; bool told; } waiting;
+typedef struct { double began, now; int64_t turn; bool reported; } waiting;
 
 static void give_way(const waiting *w)
 {
@@ -157,16 +157,16 @@ static void give_way(const waiting *w)
     else usleep(NAP_US);
 }
 
-static void tell_slow(const rp_ctx *ctx, const rp_comm *comm, waiting *w, const char *operation)
+static void report_slow(const rp_ctx *ctx, const rp_comm *comm, waiting *w, const char *operation)
 {
     const rp_comm_watch *watch = &comm->world->watch;
     char text[RP_ERROR_CHARS];
 
-    if (w->told || !watch->slow || w->now - w->began < SLOW_SECONDS) return;
+    if (w->reported || !watch->slow || w->now - w->began < SLOW_SECONDS) return;
     snprintf(text, sizeof text, "rank %d has waited %.0f s for the others in %s (step %" PRId64 ")", comm->world->group.rank,
              w->now - w->began, operation, ctx->step);
     watch->slow(watch->user, text);
-    w->told = true;
+    w->reported = true;
 }
 
 /* One turn of a wait. The clock is read only now and then; the time limit is checked against that value. */
@@ -180,7 +180,7 @@ static rp_status turn(rp_ctx *ctx, rp_comm *comm, waiting *w, const char *operat
     if (w->turn == 0) w->began = w->now;
     give_way(w);
     w->turn++;
-    tell_slow(ctx, comm, w, operation);
+    report_slow(ctx, comm, w, operation);
     if (gone) return fail_gone(ctx, comm, gone, operation);
     if (w->now - w->began < limit) return RP_OK;
     comm->world->broken = true;

@@ -73,9 +73,9 @@ int64_t rp__cost_memory(const rp_cost_table *table);            /* of a device, 
 uint64_t rp__cost_hash(const rp_cost_table *table);             /* of all figures; plan files store it */
 
 /* Measure this machine: every op of the registry that has a cost, in each of its dtypes, both passes and relevant sizes; the optimizer
- * update; the disk of the current folder. Takes at most a minute; `quick` takes seconds, with fewer sizes, each once. `tell` is called with
+ * update; the disk of the current folder. Takes at most a minute; `quick` takes seconds, with fewer sizes, each once. `print` is called with
  * one line for each row; may be NULL. Errors: RP_ERR_STATE the context is shapes-only; those of running ops; RP_ERR_MEMORY. */
-rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out);
+rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*print)(void *user, const char *line), void *user, rp_cost_table **out);
 /* Returns the fraction of calls whose slowest round took more than 1.3 times as long as their fastest one, because other work ran on the
  * machine. 0 if each call was measured once. */
 double rp__cost_unsteady(const rp_cost_table *table);

@@ -239,7 +239,7 @@ static void round_all(rp_cost_table *t)
     t->near    = rp__cost_rounded(t->near);
 }
 
-static void tell_rows(const rp_cost_table *t, void (*tell)(void *user, const char *line), void *user)
+static void print_rows(const rp_cost_table *t, void (*print)(void *user, const char *line), void *user)
 {
     char line[RP_COST_LINE_CHARS];
 
@@ -247,7 +247,7 @@ static void tell_rows(const rp_cost_table *t, void (*tell)(void *user, const cha
         for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
             for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++)
                 if (rp__cost_row(t, op, rp__cost_dtypes[d], pass)->rate > 0)
-                    tell(user, rp__cost_line(t, op, rp__cost_dtypes[d], pass, line));
+                    print(user, rp__cost_line(t, op, rp__cost_dtypes[d], pass, line));
 }
 
 /* Without an update kernel, the bandwidth of the reference is used. */
@@ -290,7 +290,7 @@ static rp_status fill_table(measuring *m, rp_cost_table *t)
     return RP_OK;
 }
 
-rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, const char *line), void *user, rp_cost_table **out)
+rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*print)(void *user, const char *line), void *user, rp_cost_table **out)
 {
     measuring m      = { .ctx = ctx, .quick = quick, .spread = INT64_C(1) << (quick ? 26 : 28) };
     rp_cost_table *t = NULL;
@@ -303,7 +303,7 @@ rp_status rp__cost_measure(rp_ctx *ctx, bool quick, void (*tell)(void *user, con
         rp__cost_table_free(t);
         return status;
     }
-    if (tell) tell_rows(t, tell, user);
+    if (print) print_rows(t, print, user);
     *out = t;
     return RP_OK;
 }

@@ -29,7 +29,7 @@ typedef struct {
 } rp_explain_slot;
 
 typedef struct {                        /* an owner of bytes at the peak */
-    const char *path, *what;            /* "layers.3.mlp.up", "matmul" */
+    const char *path, *name;            /* "layers.3.mlp.up", "matmul" */
     rp_mem_class mem_class;
     int64_t bytes;
     int n;                              /* number of buffers */

@@ -38,7 +38,7 @@ static void name_owner(rp_explain *e, const rp_mem_event *event, const rp_tape_w
 {
     static const char gradient[] = "the gradient of ";
     const rp_scope *scope        = rp__tape_ctx(e->watch->ctx)->scope;
-    const char *name             = event->what;
+    const char *name             = event->label;
 
     out->path = now->phase != RP_TAPE_OTHER ? now->path : scope ? scope->path : "";
     out->at   = rp__explain_text(e, out->path);
@@ -182,7 +182,7 @@ static int by_bytes(const void *left, const void *right)
 
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
     int order = strcmp(a->path, b->path);
-    if (!order) order = strcmp(a->what, b->what);
+    if (!order) order = strcmp(a->name, b->name);
     return order ? order : (int)a->mem_class - (int)b->mem_class;
 }
 

@@ -108,7 +108,7 @@ void rp__fates_unfetch(rp_fates *w, int value)
     rp__fates_drop(w, value);
 }
 
-void rp__fates_let_go(rp_fates *w, int value)
+void rp__fates_release(rp_fates *w, int value)
 {
     rp__fates_unfetch(w, value);
     if (w->value[value].offloaded && w->act->forget) w->act->forget(w->self, value);

@@ -131,7 +131,7 @@ bool rp__fates_keeps(rp_fates *w, int c, int value, bool backward);
 void rp__fates_hold(rp_fates *w, int value);
 void rp__fates_drop(rp_fates *w, int value);
 /* Drop it and its offloaded copy. */
-void rp__fates_let_go(rp_fates *w, int value);
+void rp__fates_release(rp_fates *w, int value);
 /* Drop only the value that is here; an offloaded copy stays. */
 void rp__fates_unfetch(rp_fates *w, int value);
 /* Offload it if that is its fate. Errors: those of `put`. */

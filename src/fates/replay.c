@@ -215,7 +215,7 @@ void rp__fates_used(rp_fates *w, int value)
 
     RP_BUG_IF(v->left <= 0);
     if (--v->left > 0) return;
-    if (!w->retain) rp__fates_let_go(w, value);
+    if (!w->retain) rp__fates_release(w, value);
     else if (v->recomputed && !w->keep_replays) rp__fates_unfetch(w, value);
 }
 

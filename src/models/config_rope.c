@@ -322,9 +322,9 @@ void rp__config_read_two_ropes(rp_config_reader *reader, rp_model_config *c)
     object window;
 
     check_kinds(reader, all);
-    bool said      = read_object(reader, "rope_parameters", json_object_get(all, "sliding_attention"), &window);
+    bool given      = read_object(reader, "rope_parameters", json_object_get(all, "sliding_attention"), &window);
     c->rope        = merge(reader, c, "rope_parameters", json_object_get(all, "full_attention"), top_number(reader, "rope_theta"));
-    c->window_rope = said ? window.rope : (rp_rope_config){ .kind = RP_ROPE_DEFAULT };
+    c->window_rope = given ? window.rope : (rp_rope_config){ .kind = RP_ROPE_DEFAULT };
     set_theta(reader, "rope_local_base_freq", "rope_local_base_freq", top_number(reader, "rope_local_base_freq"), &c->window_rope);
     if (!(c->rope.theta > 0)) c->rope.theta = 1000000;
     if (!(c->window_rope.theta > 0)) c->window_rope.theta = 10000;

@@ -31,11 +31,11 @@ rp_status rp__model_files_config(rp_model_files *files, rp_model_config *out);
 rp_status rp__model_config_load(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report,
                                 rp_model_config *out);
 
-/* Call `told` with every weight file, adapter files last, and its mark (safetensors/marks.h). A status of `told` other than RP_OK stops the loop and
+/* Call `marked` with every weight file, adapter files last, and its mark (safetensors/marks.h). A status of `marked` other than RP_OK stops the loop and
  * is returned.
- * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY · those of `told` */
+ * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY · those of `marked` */
 typedef rp_status (*rp_file_marked)(void *user, const char *file, uint64_t mark);
-rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user);
+rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked marked, void *user);
 
 /* Fill every parameter, or this rank's slice of it, without communication. Adapters are filled from their own files, or initialised if there are
  * none. Errors, with messages that name both sides: a parameter is missing, a tensor is not a parameter of this model (except known buffers), or

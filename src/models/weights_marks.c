@@ -4,33 +4,33 @@
 #include "safetensors/safetensors.h"
 
 /* One of gguf and set is NULL. */
-static rp_status tell_files(const rp_gguf *gguf, const rp_safetensors *set, rp_file_marked told, void *user)
+static rp_status each_file(const rp_gguf *gguf, const rp_safetensors *set, rp_file_marked marked, void *user)
 {
     int n = gguf ? rp__gguf_n_files(gguf) : rp__safetensors_n_files(set);
 
     for (int i = 0; i < n; i++) {
         uint64_t mark;
         RP_TRY(gguf ? rp__gguf_mark(gguf, i, &mark) : rp__safetensors_mark(set, i, &mark));
-        RP_TRY(told(user, gguf ? rp__gguf_file_name(gguf, i) : rp__safetensors_file_name(set, i), mark));
+        RP_TRY(marked(user, gguf ? rp__gguf_file_name(gguf, i) : rp__safetensors_file_name(set, i), mark));
     }
     return RP_OK;
 }
 
-static rp_status tell_base(const rp_model_files *files, rp_file_marked told, void *user)
+static rp_status each_base_file(const rp_model_files *files, rp_file_marked marked, void *user)
 {
     rp_safetensors *set = NULL;
     rp_gguf *gguf       = NULL;
 
     if (files->is_gguf) RP_TRY(rp__gguf_open(files->ctx, files->path, &gguf));
     else RP_TRY(rp__safetensors_open(files->ctx, files->path, &set));
-    rp_status status = tell_files(gguf, set, told, user);
+    rp_status status = each_file(gguf, set, marked, user);
     rp__gguf_close(gguf);
     rp__safetensors_close(set);
     return status;
 }
 
-rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked told, void *user)
+rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked marked, void *user)
 {
-    RP_TRY(tell_base(files, told, user));
-    return files->adapter ? tell_files(NULL, rp__adapter_files_set(files->adapter), told, user) : RP_OK;
+    RP_TRY(each_base_file(files, marked, user));
+    return files->adapter ? each_file(NULL, rp__adapter_files_set(files->adapter), marked, user) : RP_OK;
 }

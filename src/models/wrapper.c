@@ -36,7 +36,7 @@ static const rp_wrapper wrappers[] = {
 
 /* Default sizes, because most published text_configs omit some. They are those of the family's config class in transformers 5.23
  * (models/<family>/configuration_*.py). Other defaults are in the families' tables. */
-static const struct { const char *model_type, *sizes; } unsaid[] = {
+static const struct { const char *model_type, *sizes; } defaults[] = {
     { "gemma3_text", "{\"vocab_size\": 262208, \"hidden_size\": 2304, \"intermediate_size\": 9216, \"num_hidden_layers\": 26, "
                      "\"num_attention_heads\": 8, \"num_key_value_heads\": 4}" },
     { "mistral", "{\"vocab_size\": 32000, \"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, "
@@ -81,9 +81,9 @@ static int set_sizes(json_t *text)
     const char *type = json_string_value(json_object_get(text, "model_type"));
     int failed       = 0;
 
-    for (int i = 0; type && i < RP_COUNT(unsaid); i++) {
-        if (strcmp(unsaid[i].model_type, type)) continue;
-        json_t *sizes = json_loads(unsaid[i].sizes, 0, NULL);
+    for (int i = 0; type && i < RP_COUNT(defaults); i++) {
+        if (strcmp(defaults[i].model_type, type)) continue;
+        json_t *sizes = json_loads(defaults[i].sizes, 0, NULL);
         failed        = !sizes || json_object_update_missing(text, sizes);
         json_decref(sizes);
     }
@@ -94,10 +94,10 @@ static int set_sizes(json_t *text)
 static int set_tied(const rp_wrapper *w, const json_t *whole, json_t *text)
 {
     static const char key[] = "tie_word_embeddings";
-    json_t *said            = json_object_get(whole, key);
+    json_t *value            = json_object_get(whole, key);
 
-    if (!said || json_is_null(said) || (w->text_ties && json_is_true(json_object_get(text, key)))) return 0;
-    return json_object_set(text, key, said);
+    if (!value || json_is_null(value) || (w->text_ties && json_is_true(json_object_get(text, key)))) return 0;
+    return json_object_set(text, key, value);
 }
 
 static int set_outer(const json_t *whole, json_t *text)

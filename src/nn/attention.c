@@ -106,7 +106,7 @@ static rp_status attend(attention *a, rp_tensor *const *part, rp_tensor *doc_sta
     return status;
 }
 
-static void let_go(rp_tensor **part)
+static void release_parts(rp_tensor **part)
 {
     for (int i = 0; i < PARTS; i++) {
         rp_tensor_unref(part[i]);
@@ -128,24 +128,24 @@ static rp_status attention_forward(rp_module *self, rp_tensor *const *in, rp_ten
     RP_TRY_GOTO(into_cache(a, V, &part[V]));
     if (a->cache[K]) a->cached += tokens;
     RP_TRY_GOTO(attend(a, part, in[RP_BLOCK_DOC_START], &y));
-    let_go(part);
+    release_parts(part);
     RP_TRY_GOTO(rp__layer_step(a->output, &y));
     *out = y;
     return RP_OK;
 done:
-    let_go(part);
+    release_parts(part);
     rp_tensor_unref(y);
     return status;
 }
 
-static void attention_drop(rp_module *self) { let_go(((attention *)self)->cache); }
+static void attention_drop(rp_module *self) { release_parts(((attention *)self)->cache); }
 
 rp_status rp__attention_cache(rp_module *m, int64_t rows, int64_t length)
 {
     attention *a = (attention *)m;
     rp_meta meta = { .ndim = 4, .dim = { rows, length, a->config.n_kv_heads, a->config.head_dim } };
 
-    let_go(a->cache);
+    release_parts(a->cache);
     a->cached = 0;
     if (rows == 0) return RP_OK;
     rp_module *makes_v = a->qkv ? a->qkv : a->part[V];

@@ -160,7 +160,7 @@ static rp_status lay_floor(place_problem *p)
 
 /* ---- the whole placement ---- */
 
-static void tell(const place_problem *p, rp_place_buffer *buffer, int n, rp_placement *out)
+static void set_offsets(const place_problem *p, rp_place_buffer *buffer, int n, rp_placement *out)
 {
     out->height = 0;
     for (int i = 0; i < n; i++)
@@ -186,7 +186,7 @@ rp_status rp__place_without(rp_ctx *ctx, rp_place_buffer *buffer, int n, int64_t
     if (status == RP_OK && found.placed) status = lay_floor(&p);
     if (status == RP_OK && found.placed) status = rp__place_search(&p, &found.placed);
     if (status == RP_OK) {
-        if (found.placed) tell(&p, buffer, n, &found);
+        if (found.placed) set_offsets(&p, buffer, n, &found);
         else if (found.height <= most) found.height = most + 1;
         found.work = p.work;
         *out       = found;

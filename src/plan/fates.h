@@ -11,8 +11,8 @@ typedef struct {
     bool open;                          /* no rule fixes it, so the plan chooses */
     bool recompute;                     /* its outputs are recomputed alone */
     bool kept;                          /* in a region: its outputs are held, because the region's backward reads them */
-    bool offload;                       /* its outputs in may_go are offloaded */
-    uint32_t may_go;                    /* outputs, then by-products that a preference allows to offload, one bit each */
+    bool offload;                       /* its outputs in offloadable are offloaded */
+    uint32_t offloadable;                    /* outputs, then by-products that a preference allows to offload, one bit each */
 } rp_plan_call;
 
 typedef struct {
@@ -23,9 +23,9 @@ typedef struct {
 } rp_plan_pass;
 
 /* Returns the fate of an output that no must-rule fixes; RP_NO_FATE: that of its region. The tape and the replay of a trace both use it. */
-static inline rp_fate rp__plan_fate(const rp_plan_call *call, bool may_go)
+static inline rp_fate rp__plan_fate(const rp_plan_call *call, bool offloadable)
 {
-    if (call->offload && may_go) return RP_OFFLOAD;
+    if (call->offload && offloadable) return RP_OFFLOAD;
     return call->recompute ? RP_RECOMPUTE : call->kept ? RP_KEEP : RP_NO_FATE;
 }
 

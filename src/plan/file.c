@@ -340,7 +340,7 @@ static rp_status mark_recomputed(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pas
 static rp_status mark_offloaded(rp_ctx *ctx, const rp_plan_text *t, rp_plan_pass *pass, rp_plan_call *call)
 {
     (void)pass;
-    RP_CHECK(ctx, call->may_go && !call->recompute, RP_ERR_CONFIG, "plan '%s' is wrong: outputs of %s of '%s' may not be offloaded", t->name,
+    RP_CHECK(ctx, call->offloadable && !call->recompute, RP_ERR_CONFIG, "plan '%s' is wrong: outputs of %s of '%s' may not be offloaded", t->name,
              call->op, call->path);
     call->offload = true;
     return RP_OK;

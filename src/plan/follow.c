@@ -32,7 +32,7 @@ static rp_status fate(void *self, int at, const rp_op_meta *meta, const rp_scope
     for (int i = 0; i < meta->n_out + meta->n_slot; i++) {
         verdict[i].alone = call->recompute;     /* inside regions too, it is recomputed for each reader */
         if (verdict[i].must) continue;
-        verdict[i].fate = (unsigned char)rp__plan_fate(call, (call->may_go >> i & 1) && verdict[i].fate == RP_OFFLOAD);
+        verdict[i].fate = (unsigned char)rp__plan_fate(call, (call->offloadable >> i & 1) && verdict[i].fate == RP_OFFLOAD);
         verdict[i].by   = "plan";
     }
     return RP_OK;

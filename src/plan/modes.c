@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bump.h"
-#include "plan/reckon.h"
+#include "plan/simulate.h"
 #include "policy/modes.h"
 
 enum { NONE = -1 };
@@ -93,7 +93,7 @@ static rp_status make_mode(rp_plan *plan, const rp_plan_problem *problem, int mo
         rp__bump_free(&bump);
         RP_TRY(status);
     }
-    return *has ? rp__reckon(plan, problem->trace) : RP_OK;
+    return *has ? rp__simulate(plan, problem->trace) : RP_OK;
 }
 
 rp_status rp__plan_mode(rp_ctx *ctx, const rp_plan_problem *problem, int mode, rp_plan **out)

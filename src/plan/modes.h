@@ -20,7 +20,7 @@
 
 enum { RP_PLAN_NONE, RP_PLAN_FULL, RP_PLAN_EVERY_2ND, RP_PLAN_EVERY_8TH = RP_PLAN_EVERY_2ND + 6, RP_PLAN_ROOT, RP_PLAN_SELECTIVE_OP, RP_PLAN_MODES };
 
-/* Make the plan of a mode and set its facts (reckon.h). *out NULL: the step does not have the mode, because it has no blocks. Modes other
+/* Make the plan of a mode and set its facts (simulate.h). *out NULL: the step does not have the mode, because it has no blocks. Modes other
  * than `none` also need a step with a single kind of pass. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_mode(rp_ctx *ctx, const rp_plan_problem *problem, int mode, rp_plan **out);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint32_t may_go_of(const rp_segment *s, int c)
+static uint32_t offloadable_of(const rp_segment *s, int c)
 {
     uint32_t bits = 0;
 
@@ -14,11 +14,11 @@ static uint32_t may_go_of(const rp_segment *s, int c)
     return bits;
 }
 
-static void mark_may_go(const rp_cut_pass *cut, rp_plan_pass *to)
+static void mark_offloadable(const rp_cut_pass *cut, rp_plan_pass *to)
 {
     for (int s = 0; s < cut->chain.n; s++) {
         const rp_segment *segment = &cut->class_of[cut->chain.segment[s]];
-        for (int c = 0; c < segment->n_calls; c++) to->call[cut->first[s] + c].may_go = may_go_of(segment, c);
+        for (int c = 0; c < segment->n_calls; c++) to->call[cut->first[s] + c].offloadable = offloadable_of(segment, c);
     }
 }
 
@@ -106,7 +106,7 @@ static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i)
     const rp_cut_pass *cut    = &problem->pass[i];
 
     RP_TRY(list_calls(plan, pass, &plan->pass[i]));
-    mark_may_go(cut, &plan->pass[i]);
+    mark_offloadable(cut, &plan->pass[i]);
     for (int c = 0; c < cut->chain.n_classes; c++) plan->facts.left.ways = plan->facts.left.ways || !cut->ways[c].all;
     return RP_OK;
 }

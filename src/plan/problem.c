@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-static bool may_go(const rp_trace_pass *pass)
+static bool may_offload(const rp_trace_pass *pass)
 {
     for (int v = 0; v < pass->n_values; v++)
-        if (pass->value[v].may_go) return true;
+        if (pass->value[v].offloadable) return true;
     return false;
 }
 
@@ -66,7 +66,7 @@ rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *
     if (!out->pass || !out->bound || !out->solver) status = RP_ERR_MEMORY;
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], 0, &out->pass[i]);
     for (int i = 0; i < trace->n_passes && status == RP_OK && !out->resident; i++)
-        if (may_go(&trace->pass[i])) status = stay(out);
+        if (may_offload(&trace->pass[i])) status = stay(out);
     if (status == RP_OK) status = plan_join(out);
     for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
         out->n_bounds++;
@@ -152,7 +152,7 @@ static bool knows_all(const rp_trace_pass *pass, const rp_cut_pass *cut)
         if (!cut->ways[c].all) return false;
     for (int v = 0; v < pass->n_values; v++) {
         const rp_trace_value *value = &pass->value[v];
-        if (value->call >= 0 && (value->may_go || (value->must && value->fate != RP_RECOMPUTE))) return false;
+        if (value->call >= 0 && (value->offloadable || (value->must && value->fate != RP_RECOMPUTE))) return false;
     }
     return true;
 }

@@ -65,7 +65,7 @@ static rp_status public_run(const rp_question *q, rp_step_plan *how)
     how->found = (rp_step_usage){ memory, 0, work.step_flops, work.recompute_flops, work.offloaded_bytes };
     RP_TRY(status);
     own->time.to_memory = rp__offload_in_memory(rp__tape_ctx(q->ctx)->offload);
-    return rp__step_tell_time(&own->time, &base, how);
+    return rp__step_compute_time(&own->time, &base, how);
 }
 
 /* ---- a budget that is too small ---- */
@@ -84,7 +84,7 @@ static void watch(void *self, const rp_mem_event *event)
     w->live += event->take ? event->bytes : -event->bytes;
     if (w->live <= w->most) return;
     w->most = w->live;
-    if (now.phase == RP_TAPE_OTHER) snprintf(w->where, sizeof w->where, "%s, outside ops", event->what);
+    if (now.phase == RP_TAPE_OTHER) snprintf(w->where, sizeof w->where, "%s, outside ops", event->label);
     else snprintf(w->where, sizeof w->where, "%s %s%s%s", phase[now.phase], now.call->op->name, *now.path ? " of " : "", now.path);
 }
 

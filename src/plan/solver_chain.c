@@ -36,11 +36,11 @@ static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tr
  * plan of fewer bytes may be faster. */
 static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
 {
-    const rp_plan_facts *reckoned = &p->facts;
-    bool over = p->placement.height > budget, slower = p->recompute_seconds > reckoned->recompute_seconds + RP_STEP_SAME * rp__step_seconds(p);
+    const rp_plan_facts *simulated = &p->facts;
+    bool over = p->placement.height > budget, slower = p->recompute_seconds > simulated->recompute_seconds + RP_STEP_SAME * rp__step_seconds(p);
 
-    if (reckoned->bytes <= least || (!over && !slower)) return least - 1;
-    return over ? next_most(p, budget, least, tries) : next_below(reckoned->bytes, least, tries);
+    if (simulated->bytes <= least || (!over && !slower)) return least - 1;
+    return over ? next_most(p, budget, least, tries) : next_below(simulated->bytes, least, tries);
 }
 
 /* ---- one view ---- */

@@ -10,9 +10,9 @@ rp_status rp__solver_known_mode(rp_question *q, int mode, const rp_known_mode **
     rp_plan *plan;
 
     *out = known;
-    if (known->reckoned) return RP_OK;
+    if (known->simulated) return RP_OK;
     RP_TRY(rp__plan_mode(q->ctx, &q->problem, mode, &plan));
-    *known = (rp_known_mode){ .reckoned = true, .is_there = plan };
+    *known = (rp_known_mode){ .simulated = true, .is_there = plan };
     if (!plan) return RP_OK;
     known->recompute_seconds = plan->facts.recompute_seconds;
     known->live              = plan->facts.bytes;

@@ -20,8 +20,8 @@ typedef struct rp_question rp_question;
  * without a plan, while the step is recorded. Errors: those of the step. */
 typedef rp_status (*rp_step_run)(const rp_question *question, rp_plan *how);
 
-/* The figures of a mode's plan, once `reckoned`. live: peak of live bytes in its step, a lower bound for every placement. */
-typedef struct { bool reckoned, is_there; double recompute_seconds; int64_t live; } rp_known_mode;
+/* The figures of a mode's plan, once `simulated`. live: peak of live bytes in its step, a lower bound for every placement. */
+typedef struct { bool simulated, is_there; double recompute_seconds; int64_t live; } rp_known_mode;
 
 /* A step and, after rp__question_ask, its choices and their costs. Results found for one budget speed up the next. */
 struct rp_question {

@@ -13,7 +13,7 @@ static void add_offload(const rp_step_time *t, rp_plan *p)
     p->recompute_seconds += p->offload_seconds;
 }
 
-rp_status rp__step_tell_time(const rp_step_time *t, rp_overlap_base *base, rp_plan *p)
+rp_status rp__step_compute_time(const rp_step_time *t, rp_overlap_base *base, rp_plan *p)
 {
     double whole = t->seconds + t->recompute_seconds;
 

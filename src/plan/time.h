@@ -1,6 +1,6 @@
 /* plan/time.h -- the objective: the seconds of a step under a plan, and which of two plans is better.
  *
- *   call by call (cost/, rehearse/time.c) ──▶ rp_step_time ──▶ rp__step_tell_time ──▶ rp__step_is_faster
+ *   call by call (cost/, rehearse/time.c) ──▶ rp_step_time ──▶ rp__step_compute_time ──▶ rp__step_is_faster
  */
 #ifndef RP_PLAN_TIME_H
 #define RP_PLAN_TIME_H
@@ -29,7 +29,7 @@ typedef struct {
 /* Compute the seconds of a step from the added seconds; no other place does this. *base: the step without replays. plan: receives its
  * seconds and recompute_seconds, which include waits for offloaded slots, and their parts. NULL: only *base is computed. plan->found must
  * be set. Errors: RP_ERR_MEMORY. */
-rp_status rp__step_tell_time(const rp_step_time *time, rp_overlap_base *base, rp_plan *plan);
+rp_status rp__step_compute_time(const rp_step_time *time, rp_overlap_base *base, rp_plan *plan);
 
 /* Returns the seconds of the whole step, including replays. */
 double rp__step_seconds(const rp_plan *plan);

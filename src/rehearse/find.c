@@ -68,7 +68,7 @@ rp_recipe rp__find_recipe(const rp_recipe *recipe, const rp_setting *s)
     return r;
 }
 
-static void tell(const search *x, const rp_plan *p, rp_setting *s)
+static void fill_setting(const search *x, const rp_plan *p, rp_setting *s)
 {
     int64_t tokens       = s->ranks * s->batch_size * s->accumulation * x->recipe->max_seq_len;
 
@@ -99,7 +99,7 @@ static rp_status try_setting(search *x, candidate *c, bool least)
 
     RP_TRY(find_begin(x, c));
     RP_TRY(least ? rp__rehearsal_least(r, &p) : rp__rehearsal_plan(r, r->budget, &p, &r->own_bytes));
-    if (p) tell(x, p, &c->setting);
+    if (p) fill_setting(x, p, &c->setting);
     rp__plan_free(p);
     return RP_OK;
 }

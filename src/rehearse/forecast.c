@@ -16,7 +16,7 @@ static bool may_want_least(const rp_recipe *r, const rp_forecast_options *option
     return options && options->least && rp__recipe_leaves_open(r) && !r->activation_checkpointing.n_conditions && !r->plan;
 }
 
-static void tell(const rp_rehearsal *r, rp_forecast *f)
+static void fill_forecast(const rp_rehearsal *r, rp_forecast *f)
 {
     bool in_memory = rp__offload_in_memory(rp__tape_ctx(r->ctx)->offload);
 
@@ -65,7 +65,7 @@ static rp_status forecast(rp_rehearsal *r, const rp_forecast_options *options, r
     f->feasible   = status == RP_OK;
     if (status != RP_OK && status != RP_ERR_BUDGET) return status;
     if (f->feasible && options && options->file) RP_TRY(write_file(r, options->file));
-    tell(r, f);
+    fill_forecast(r, f);
     f->least         = f->feasible ? 0 : r->steps->placement.height;
     f->least_at_most = !f->feasible && r->steps->at_most;
     f->n_remedies    = r->n_remedies;
@@ -101,7 +101,7 @@ static rp_status show(rp_rehearsal *r, rp_plan *steps, rp_forecast *f)
     r->steps         = steps;
     r->budget        = steps->budget;
     rp_status status = rp__rehearsal_show(r);
-    if (status == RP_OK) tell(r, f);
+    if (status == RP_OK) fill_forecast(r, f);
     r->steps = NULL;
     return status;
 }

@@ -75,7 +75,7 @@ static rp_status run_step(const rp_question *q, rp_plan *how)
         how->found  = rp__step_usage(&step);
         how->budget = r->budget;
     }
-    if (status == RP_OK) status = rp__step_tell_time(&time, &r->base[plan_number_of(q->variant)], how);
+    if (status == RP_OK) status = rp__step_compute_time(&time, &r->base[plan_number_of(q->variant)], how);
     rp__overlap_close(&overlap);
     rp__release(time.keep);
     return status;

@@ -22,13 +22,13 @@ static void enter(rp_rehearsal *r)
     r->ctx->fault_countdown = r->caller->fault_countdown;
     r->ctx->fault_pieces    = r->caller->fault_pieces;
     r->ctx->fault_watch     = r->caller->fault_watch;
-    r->told                 = r->caller->n_errors;
+    r->n_errors             = r->caller->n_errors;
 }
 
 rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status)
 {
     if (r->caller->fault_countdown) r->caller->fault_countdown = r->ctx->fault_countdown;
-    if (status == RP_OK || r->caller->n_errors != r->told) return status;       /* an explanation belongs to the caller, and its errors are there already */
+    if (status == RP_OK || r->caller->n_errors != r->n_errors) return status;       /* an explanation belongs to the caller, and its errors are there already */
     return rp_fail(r->caller, status, "%s", r->ctx->error);
 }
 

@@ -28,9 +28,9 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *recipe, rp_report *repor
 void rp__source_close(rp_model_source *source);
 /* Adds the recipe's adapters to the config. errors RP_ERR_CONFIG the config has adapters already */
 rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config);
-/* Adds a failed status to the report at the place of `key`, unless the report already has more errors than `told`, the number before.
+/* Adds a failed status to the report at the place of `key`, unless the report already has more errors than `n_before`, the number before.
  * Returns status. */
-rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *recipe, const char *key, rp_status status, int told, rp_report *report);
+rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *recipe, const char *key, rp_status status, int n_before, rp_report *report);
 /* Returns RP_ERR_CONFIG instead of RP_ERR_IO if `folder` is a folder without a file `name`: then the recipe is wrong, not the disk.
  * Otherwise returns status. */
 rp_status rp__source_unless_absent(rp_ctx *ctx, rp_status status, const char *folder, const char *name);
@@ -46,7 +46,7 @@ rp_model_config rp__config_share(const rp_model_config *config);
 
 typedef struct {
     rp_ctx *caller, *ctx;               /* ctx: the rehearsal's own */
-    int64_t told;                       /* number of errors in the caller's context when the rehearsal's context was entered */
+    int64_t n_errors;                   /* number of errors in the caller's context when the rehearsal's context was entered */
     const rp_recipe *recipe;            /* the caller's, or `changed` */
     rp_recipe changed;
     rp_model_source source;

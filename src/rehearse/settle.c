@@ -102,7 +102,7 @@ static rp_status settle_refuse(rp_rehearsal *r, bool chosen)
 }
 
 /* Nothing fits: finds the least plan and the remedies, and explains the least plan. */
-static rp_status tell_least(rp_rehearsal *r)
+static rp_status report_least(rp_rehearsal *r)
 {
     bool chosen = rp__recipe_leaves_open(r->recipe);
 
@@ -131,7 +131,7 @@ static bool calls(void *user, const char *op) { return rp__policy_has_seen(((rp_
 rp_status rp__rehearsal_rehearse(rp_rehearsal *r, int64_t val_rows, rp_report *report)
 {
     RP_TRY(rp__rehearsal_settle(r, val_rows));
-    if (!r->steps) return tell_least(r);
+    if (!r->steps) return report_least(r);
     rp__recipe_note_idle(r->recipe, calls, r, r->engine.selection.policy, report);
     if (rp__comm_ranks(rp__world(r->ctx)) == 1) rp__recipe_note_alone(r->recipe, report);
     return RP_OK;
@@ -157,13 +157,13 @@ static rp_status check_and_rehearse(rp_rehearsal *r, rp_report *report)
 
 rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report, rp_recipe_words *words)
 {
-    int told = report->n_errors;
+    int n_before = report->n_errors;
     rp_rehearsal r;
     rp_status status = rp__rehearsal_open(ctx, recipe, NULL, report, &r);
 
     *words = (rp_recipe_words){ "", "" };
     if (status == RP_OK) status = check_and_rehearse(&r, report);
-    if (status == RP_OK && report->n_errors > told) status = rp__report_status(report, RP_ERR_CONFIG);
+    if (status == RP_OK && report->n_errors > n_before) status = rp__report_status(report, RP_ERR_CONFIG);
     if (status == RP_OK && report->n_errors == 0) {
         rp__regions_text(rp__model_root(r.engine.model), rp__engine_n_rules(&r.engine), words->regions);
         if (r.engine.gather) rp__units_text(&r.engine.units, words->units);

@@ -44,9 +44,9 @@ static void check_objective(const rp_recipe *r, const rp_model_config *config, r
                              masked[i].key, rp__model_type(config));
 }
 
-rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_status status, int told, rp_report *report)
+rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_status status, int n_before, rp_report *report)
 {
-    if (status == RP_OK || status == RP_ERR_MEMORY || report->n_errors > told) return status;
+    if (status == RP_OK || status == RP_ERR_MEMORY || report->n_errors > n_before) return status;
     rp__report_error(report, rp__recipe_place(r, key), "%s", ctx->error);
     return status;
 }
@@ -99,7 +99,7 @@ static rp_status read_config(rp_ctx *ctx, const rp_recipe *r, rp_report *report,
 rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
     const char *key = r->model.path ? "model.path" : "model.config";
-    int told        = report->n_errors;
+    int n_before        = report->n_errors;
 
     *out = (rp_model_source){ 0 };
     check_there(r, "model.path", r->model.path, report);
@@ -107,9 +107,9 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     check_there(r, "model.adapter", r->model.adapter, report);
     check_there(r, "tokenizer.path", r->tokenizer.path, report);
     check_there(r, "tokenizer.chat_template", r->tokenizer.chat_template, report);
-    if (report->n_errors > told || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* without a model:
+    if (report->n_errors > n_before || !(r->model.path || r->model.config)) return rp__report_status(report, RP_ERR_CONFIG);   /* without a model:
                                                                                                                             * reported earlier */
-    RP_TRY(rp__source_refuse(ctx, r, key, read_config(ctx, r, report, out), told, report));
+    RP_TRY(rp__source_refuse(ctx, r, key, read_config(ctx, r, report, out), n_before, report));
     if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
     check_length(r, &out->config, report);
     check_objective(r, &out->config, report);

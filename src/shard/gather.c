@@ -27,7 +27,7 @@ struct rp_gather {
 
 /* ---- a unit ---- */
 
-static void let_go(const gathering *g)
+static void release_gathered(const gathering *g)
 {
     for (int i = 0; i < g->unit->n_params; i++) {
         rp_tensor_unref(g->unit->param[i]->gathered);
@@ -72,7 +72,7 @@ static rp_status gather_all(rp_ctx *ctx, const gathering *g)
 
     for (int i = 0; i < unit->n_params && g->parts && status == RP_OK; i++) status = gather_part(ctx, unit->param[i], g->holder[i]);
     for (int i = 0; i < unit->n_params && status == RP_OK; i++) status = gather_whole(ctx, unit->param[i], g->holder[i]);
-    if (status != RP_OK) let_go(g);
+    if (status != RP_OK) release_gathered(g);
     return status;
 }
 
@@ -100,7 +100,7 @@ static void after(void *user, rp_module *m)
 {
     gathering *g = entered(user, m);
 
-    if (--g->depth == 0) let_go(g);
+    if (--g->depth == 0) release_gathered(g);
 }
 
 /* ---- life ---- */

@@ -91,10 +91,10 @@ const char *rp__units_text(const rp_units *units, char out[RP_UNITS_CHARS])
         return out;
     }
     for (int i = 0; i < units->n_units; i++) {
-        bool told = false;
-        for (int k = 0; k < i; k++) told = told || same_type(units, i, k);
+        bool listed = false;
+        for (int k = 0; k < i; k++) listed = listed || same_type(units, i, k);
         if (is_root(units, &units->unit[i])) rest = &units->unit[i];
-        if (told || is_root(units, &units->unit[i])) continue;
+        if (listed || is_root(units, &units->unit[i])) continue;
         add_alike(&l, units, i);
         units_text_add(&l, "%s", "; ");
     }

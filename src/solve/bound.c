@@ -22,7 +22,7 @@ typedef struct {
  * nothing here, so the bound holds for lanes of any speed. */
 static bool is_fixed(const rp_trace_value *v)
 {
-    return v->call >= 0 && (v->may_go || (v->must && v->fate == RP_OFFLOAD) || (v->until == INT_MAX && !v->must));
+    return v->call >= 0 && (v->offloadable || (v->must && v->fate == RP_OFFLOAD) || (v->until == INT_MAX && !v->must));
 }
 
 /* Whether a plan may recompute the call: it replays, and a must-rule neither keeps nor offloads all of its results. */

@@ -157,7 +157,7 @@ static rp_status copy_fixed(cutter *k)
 }
 
 /* The first tick at which the value is gone: the program has released it, and the backward of its first reader has run. */
-static int gone_at(const rp_trace_pass *p, int v)
+static int end_tick(const rp_trace_pass *p, int v)
 {
     int n = p->n_calls, until = p->value[v].until, reader = rp__trace_first_reader(p, v);
     int held = until == INT_MAX ? n : until + 1, read = reader == NONE ? 0 : 2 * n - reader;
@@ -165,7 +165,7 @@ static int gone_at(const rp_trace_pass *p, int v)
     return read > held ? read : held;
 }
 
-/* A FIXED value occupies memory from its call until gone_at, or for the whole pass if the program holds it that long. */
+/* A FIXED value occupies memory from its call until end_tick, or for the whole pass if the program holds it that long. */
 static void add_fixed_values(cutter *k)
 {
     const rp_trace_pass *p = k->pass;
@@ -177,7 +177,7 @@ static void add_fixed_values(cutter *k)
         bool whole_pass             = value->until == INT_MAX && !value->must;
         if (value->call == NONE || k->role[v] != FIXED || offload) continue;
         for (int i = 0; i < k->n_kinds; i++)
-            for (int t = value->call, end = whole_pass ? ticks : gone_at(p, v); t < end; t++) {
+            for (int t = value->call, end = whole_pass ? ticks : end_tick(p, v); t < end; t++) {
                 k->most[i][t] += value->bytes;
                 k->before[i][t] += t > value->call ? value->bytes : 0;
             }
@@ -207,7 +207,7 @@ static int small_value(cutter *k, rp_segment *s, int v)
     value->until  = (until < end ? until : end - 1) - s->first;
     value->output = k->last_reader[v] >= end;
     value->wanted = value->output && is_wanted_from(k->pass, v, end);
-    value->offloadable   = !k->resident && k->pass->value[v].may_go && value->call != NONE && !value->output;
+    value->offloadable   = !k->resident && k->pass->value[v].offloadable && value->call != NONE && !value->output;
     value->nth    = value->offloadable ? k->pass->value[v].nth : 0;
     value->copy   = value->offloadable ? k->pass->value[v].copy : 0;
     return k->small[v] = s->n_values++;

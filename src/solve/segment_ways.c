@@ -17,7 +17,7 @@ typedef struct {
     rp_segment_ways *out;
     int room;
     int *open, n_open;                          /* calls with a choice */
-    bool *kept, *gone;                          /* choices of the way for open calls; an offloaded call is `kept`, too */
+    bool *kept, *offloaded;                     /* choices of the way for open calls; an offloaded call is `kept`, too */
     bool *recompute, *offload, *wanted;
     rp_segment_room notes;
     walked walked;
@@ -83,8 +83,8 @@ static bool close_way(search *w)
             offloadable = offloadable || (w->wanted[call->made[i]] && s->value[call->made[i]].offloadable);
         }
         w->recompute[c] = read && !w->kept[c];
-        w->offload[c]  = w->gone[c] && offloadable;
-        if ((w->kept[c] && !call->kept && !read) || (w->gone[c] && !offloadable)) proper = false;
+        w->offload[c]  = w->offloaded[c] && offloadable;
+        if ((w->kept[c] && !call->kept && !read) || (w->offloaded[c] && !offloadable)) proper = false;
         for (int i = 0; w->recompute[c] && i < call->n_reads; i++) w->wanted[call->reads[i]] = true;
     }
     return proper;
@@ -185,8 +185,8 @@ static int state(const search *w, int i)
 {
     int c = w->open[i];
 
-    if (w->s->call[c].kept) return w->gone[c];
-    return w->kept[c] + w->gone[c];
+    if (w->s->call[c].kept) return w->offloaded[c];
+    return w->kept[c] + w->offloaded[c];
 }
 
 static void set_state(search *w, int i, int state)
@@ -195,7 +195,7 @@ static void set_state(search *w, int i, int state)
     bool never     = w->s->call[c].kept;
 
     w->kept[c] = never || state > 0;
-    w->gone[c] = state == (never ? 1 : 2);
+    w->offloaded[c] = state == (never ? 1 : 2);
 }
 
 /* Counts up to the next way; the first call is the lowest digit. Returns false after the last way. */
@@ -228,7 +228,7 @@ static void set_way(search *w, const uint64_t *recompute, const uint64_t *offloa
     for (int i = 0; i < w->n_open; i++) {
         int c      = w->open[i];
         w->kept[c] = !has_bit(recompute, c);
-        w->gone[c] = has_bit(offload, c);
+        w->offloaded[c] = has_bit(offload, c);
     }
     close_way(w);
     for (int i = 0; i < w->n_open; i++) {
@@ -332,8 +332,8 @@ rp_status rp__segment_ways(rp_bump *bump, const rp_segment *s, rp_segment_ways *
     w.bits    = rp__bump_alloc(bump, w.walked.words * (int64_t)sizeof *w.bits);
     if (!w.open || !w.kept || !w.wanted || !w.bits) return RP_ERR_MEMORY;
     *w.bits = WALKED;
-    w.gone  = w.kept + s->n_calls;
-    w.recompute = w.gone + s->n_calls;
+    w.offloaded = w.kept + s->n_calls;
+    w.recompute = w.offloaded + s->n_calls;
     w.offload  = w.recompute + s->n_calls;
     RP_TRY(rp__segment_room(bump, s, &w.notes));
     for (int c = 0; c < s->n_calls; c++) {

@@ -13,7 +13,7 @@ void rp__value_forget(rp_tape *tape, int value)
 {
     tape_value *v = &tape->value[value];
 
-    rp__fates_let_go(&tape->fates, value);
+    rp__fates_release(&tape->fates, value);
     drop_grad(v);
     rp__release(v->print);
     v->print = NULL;

@@ -151,7 +151,7 @@ static rp_status find_in_whole(const talk *t, rp_template_text *whole, bool *con
 }
 
 /* Calls fn for each answer with the text that ends with it; only that answer is a span. */
-static rp_status tell_each(const talk *t, rp_chat_fn fn, void *user)
+static rp_status call_for_each_answer(const talk *t, rp_chat_fn fn, void *user)
 {
     for (size_t i = 0; i < t->n; i++) {
         rp_template_text text = { 0 };
@@ -176,7 +176,7 @@ rp_status rp__chat_render(rp_chat *c, const json_t *messages, const json_t *tool
     RP_TRY(render(&t, messages, t.n, false, &whole));
     if (!answers) whole.n_spans = 0;
     rp_status status = answers && !marked ? find_in_whole(&t, &whole, &consistent) : RP_OK;
-    if (status == RP_OK) status = consistent ? fn(user, &whole) : tell_each(&t, fn, user);
+    if (status == RP_OK) status = consistent ? fn(user, &whole) : call_for_each_answer(&t, fn, user);
     rp__template_text_free(&whole);
     return status;
 }

@@ -32,7 +32,7 @@ static rp_status hold(rp_encoding *e, rp_level *l, const char *text, int64_t byt
     return RP_OK;
 }
 
-static void start_again(rp_level *l)
+static void restart(rp_level *l)
 {
     l->held.n = 0;
     l->past   = 0;
@@ -55,7 +55,7 @@ rp_status rp__encoding_give(rp_encoding *e, int k, const char *text, int64_t byt
     }
     RP_TRY(l->run(e, k, text, bytes, ends, &used));
     if (!ends) return hold(e, l, text, bytes, used);
-    start_again(l);
+    restart(l);
     return RP_OK;
 }
 
@@ -126,7 +126,7 @@ static void trim(rp_bytes *bytes)
 void rp__encoding_begin(rp_encoding *e)
 {
     for (int k = 0; k < e->n_levels; k++) {
-        start_again(&e->level[k]);
+        restart(&e->level[k]);
         trim(&e->level[k].held);
         trim(&e->level[k].made);
         rp_pattern *p = pattern_of(&e->level[k]);

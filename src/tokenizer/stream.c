@@ -23,12 +23,12 @@ static rp_status length_of(rp_decode_stream *s, const int32_t *ids, int64_t n, i
 /* The waiting ids become the returned ones. A window without text would give no context. */
 static rp_status move_on(rp_decode_stream *s)
 {
-    int64_t n = s->n - s->n_said, bytes;
+    int64_t n = s->n - s->n_returned, bytes;
 
-    RP_TRY(length_of(s, s->id + s->n_said, n, &bytes));
-    memmove(s->id, s->id + s->n_said, (size_t)n * sizeof *s->id);
-    s->n = s->n_said = n;
-    s->said_bytes    = bytes;
+    RP_TRY(length_of(s, s->id + s->n_returned, n, &bytes));
+    memmove(s->id, s->id + s->n_returned, (size_t)n * sizeof *s->id);
+    s->n = s->n_returned = n;
+    s->returned_bytes    = bytes;
     return RP_OK;
 }
 
@@ -43,7 +43,7 @@ rp_status rp__decode_stream_begin(rp_tokenizer *tokenizer, const int32_t *prompt
     return RP_OK;
 }
 
-static bool may_go_on(const char *text, int64_t bytes) { return bytes >= 3 && !memcmp(text + bytes - 3, "\xef\xbf\xbd", 3); }
+static bool may_continue(const char *text, int64_t bytes) { return bytes >= 3 && !memcmp(text + bytes - 3, "\xef\xbf\xbd", 3); }
 
 rp_status rp__decode_stream_next(rp_decode_stream *s, int32_t id, char **text, int64_t *bytes)
 {
@@ -52,14 +52,14 @@ rp_status rp__decode_stream_next(rp_decode_stream *s, int32_t id, char **text, i
 
     if (s->tokenizer->decoders.bytes) return rp__tokenizer_decode(s->tokenizer, &id, 1, true, text, bytes);
     if (s->n == RP_COUNT(s->id)) {          /* only tokens without text came: the ids returned before are far away */
-        s->n = s->n_said = 0;
-        s->said_bytes    = 0;
+        s->n = s->n_returned = 0;
+        s->returned_bytes    = 0;
     }
     s->id[s->n++] = id;
     RP_TRY(rp__tokenizer_decode(s->tokenizer, s->id, s->n, true, &all, &n));
-    bool waits = n <= s->said_bytes || (may_go_on(all, n) && s->n - s->n_said < LONGEST_WAIT);
-    *bytes     = waits ? 0 : n - s->said_bytes;
-    memmove(all, all + (waits ? 0 : s->said_bytes), (size_t)*bytes);
+    bool waits = n <= s->returned_bytes || (may_continue(all, n) && s->n - s->n_returned < LONGEST_WAIT);
+    *bytes     = waits ? 0 : n - s->returned_bytes;
+    memmove(all, all + (waits ? 0 : s->returned_bytes), (size_t)*bytes);
     all[*bytes]      = 0;
     rp_status status = waits ? RP_OK : move_on(s);
     if (status == RP_OK) *text = all;

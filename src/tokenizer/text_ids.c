@@ -3,7 +3,7 @@
 
 enum { WINDOW_BYTES = 1 << 16 };
 
-static rp_status hand_on(rp_encode_part encode, void *encoder, const char *text, int64_t bytes, int part, rp_take_ids take, void *user)
+static rp_status encode_part(rp_encode_part encode, void *encoder, const char *text, int64_t bytes, int part, rp_take_ids take, void *user)
 {
     int32_t *ids     = NULL;
     int64_t n        = 0;
@@ -26,7 +26,7 @@ rp_status rp__text_ids(rp_ctx *ctx, rp_text_file *file, rp_encode_part encode, v
     for (; !(part & RP_TEXT_ENDS); part &= ~RP_TEXT_BEGINS) {
         RP_TRY_GOTO(rp__text_file_read(file, window, WINDOW_BYTES, &n));
         if (!n) part |= RP_TEXT_ENDS;
-        RP_TRY_GOTO(hand_on(encode, encoder, window, n, part, take, user));
+        RP_TRY_GOTO(encode_part(encode, encoder, window, n, part, take, user));
     }
 done:
     rp__release(window);

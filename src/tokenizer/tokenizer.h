@@ -42,7 +42,7 @@ rp_status rp__tokenizer_decode(rp_tokenizer *tokenizer, const int32_t *ids, int6
 typedef struct {
     rp_tokenizer *tokenizer;
     int32_t id[64];                 /* ids whose text was returned last, then ids that wait */
-    int64_t n, n_said, said_bytes;
+    int64_t n, n_returned, returned_bytes;
 } rp_decode_stream;
 rp_status rp__decode_stream_begin(rp_tokenizer *tokenizer, const int32_t *prompt, int64_t n_prompt, rp_decode_stream *out);
 rp_status rp__decode_stream_next(rp_decode_stream *stream, int32_t id, char **text, int64_t *bytes);

@@ -85,8 +85,8 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             v->nth            = i;
             if (until != NONE) v->until = until;
             v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
-            v->may_go = notes->at[at].offloadable >> i & 1;
-            if (v->may_go) v->copy = rp__trace_copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
+            v->offloadable = notes->at[at].offloadable >> i & 1;
+            if (v->offloadable) v->copy = rp__trace_copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
         }
     }
     return rp__trace_price(notes, to);

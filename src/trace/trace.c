@@ -26,7 +26,7 @@ struct rp_tracer {
     int tick;                                   /* current tick of the pass; NONE: between passes */
     int pass, n_calls;                          /* the pass whose backward runs, and its calls; NONE: in a forward */
     rp_trace_tick *at;                          /* for each tick of the pass */
-    int64_t *gone;                              /* for each tick: bytes of constants that nothing reads from there on; owned by the trace */
+    int64_t *dropped;                              /* for each tick: bytes of constants that nothing reads from there on; owned by the trace */
     int room_ticks;
     int *shared;                                /* tags of existing values that others than the tape hold */
     int n_shared, room_shared;
@@ -61,7 +61,7 @@ static bool reach(rp_tracer *t, int tick)
     while (t->tick < tick) {
         if (t->n_calls == NONE && !watch_shared(t)) return false;
         t->tick++;
-        if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->gone[t->tick];
+        if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->dropped[t->tick];
         t->at[t->tick].before = t->at[t->tick].most = t->live;
         t->at[t->tick].before_unfetched = t->at[t->tick].most_unfetched = t->live - t->fetched;
         for (int i = 0; i < RP_TRACE_MADE; i++) t->at[t->tick].until[i] = t->at[t->tick].own[i] = NONE;
@@ -139,16 +139,16 @@ static void observe(void *user, const rp_mem_event *event)
  * step the whole pass is replayed at once, so the tape frees constants at other times. */
 static rp_status let_constants_go(rp_tracer *t, rp_trace_pass *pass)
 {
-    t->gone = rp__bump_alloc(&t->trace->bump, (2 * pass->n_calls + 1) * (int64_t)sizeof *t->gone);
-    if (!t->gone) return RP_ERR_MEMORY;
+    t->dropped = rp__bump_alloc(&t->trace->bump, (2 * pass->n_calls + 1) * (int64_t)sizeof *t->dropped);
+    if (!t->dropped) return RP_ERR_MEMORY;
     for (int i = 0; i < pass->n_values; i++) {
         rp_tape_value v = rp__tape_value_at(t->ctx, i);
         rp_block *b     = v.producer == NONE && v.offset >= 0 ? rp__blocks_find(&t->blocks, v.offset) : NULL;
         if (!b || !b->bytes || b->ignored || b->tag != NONE) continue;
         int reader = rp__trace_first_reader(pass, i), tick = reader == NONE ? pass->n_calls : 2 * pass->n_calls - reader;
         b->tag     = CONSTANT - tick;
-        t->gone[tick] += b->bytes;
-        pass->value[i].gone = tick;
+        t->dropped[tick] += b->bytes;
+        pass->value[i].dropped = tick;
     }
     return RP_OK;
 }
@@ -211,7 +211,7 @@ static void done(void *self)
     rp_tracer *t = self;
 
     if (t->n_calls != NONE && reach(t, 2 * t->n_calls - 1)) {
-        t->live -= t->gone[2 * t->n_calls];
+        t->live -= t->dropped[2 * t->n_calls];
         t->lost = t->lost || !keep_fixed(t);
     } else t->lost = t->lost || t->n_calls != NONE;
     t->tick = t->n_calls = t->pass = NONE;

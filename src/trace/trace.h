@@ -35,10 +35,10 @@ typedef struct {
     int64_t bytes;
     int until;                                  /* the last tick of the forward at which the program or a must-rule holds it; INT_MAX: still at its end */
     int own;                                    /* the same for the program alone, which may release a must-keep value earlier */
-    int gone;                                   /* for a constant that only the tape holds: the first tick at which `fixed` no longer includes it; else 0 */
+    int dropped;                                /* of a constant that only the tape holds: the first tick at which `fixed` excludes it; else 0 */
     rp_fate fate;                               /* if must is set */
     bool must;                                  /* a must-rule decides it, not the plan */
-    bool may_go;                                /* its policy prefers offloading and an offload place exists … */
+    bool offloadable;                           /* its policy prefers offloading and an offload place exists … */
     double copy;                                /* … and the seconds of copying it out and in */
 } rp_trace_value;
 

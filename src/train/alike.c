@@ -78,7 +78,7 @@ static rp_status compare_numbers(rp_trainer *t, const rp_model_config *config)
     uint64_t first[RP_COUNT(mine)];
 
     for (int i = 0; i < RP_COUNT(mine); i++) first[i] = mine[i].hash;
-    RP_TRY(rp__comm_tell(t->ctx, rp__world(t->ctx), 0, first, sizeof first, "the comparison of plans"));
+    RP_TRY(rp__comm_broadcast(t->ctx, rp__world(t->ctx), 0, first, sizeof first, "the comparison of plans"));
     return compare(t->ctx, mine, RP_COUNT(mine), first);
 }
 
@@ -110,11 +110,11 @@ static rp_status find_other(rp_ctx *ctx, const file_list *mine)
     int64_t n = mine->n;
     marked theirs;
 
-    RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &n, sizeof n, "the number of weight files"));
+    RP_TRY(rp__comm_broadcast(ctx, rp__world(ctx), 0, &n, sizeof n, "the number of weight files"));
     for (int64_t i = 0; i < n; i++) {
         theirs = i < mine->n ? mine->file[i] : (marked){ .mark = 0 };
         uint64_t mark = theirs.mark;
-        RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &theirs, sizeof theirs, "the marks of weight files"));
+        RP_TRY(rp__comm_broadcast(ctx, rp__world(ctx), 0, &theirs, sizeof theirs, "the marks of weight files"));
         if (!*name && (i >= mine->n || mark != theirs.mark)) memcpy(name, i < mine->n ? mine->file[i].name : theirs.name, sizeof name);
     }
     if (!*name && mine->n > n) memcpy(name, mine->file[n].name, sizeof name);
@@ -131,7 +131,7 @@ static rp_status compare_files(rp_trainer *t, const rp_model_files *files)
     uint64_t own = hash_files(&mine), first = own;
     int32_t differs = 0;
 
-    if (status == RP_OK) status = rp__comm_tell(ctx, rp__world(ctx), 0, &first, sizeof first, "the comparison of weights");
+    if (status == RP_OK) status = rp__comm_broadcast(ctx, rp__world(ctx), 0, &first, sizeof first, "the comparison of weights");
     if (own != first) differs = 1;
     if (status == RP_OK) status = rp__comm_any(ctx, rp__world(ctx), &differs, "the comparison of weights");
     if (status == RP_OK && differs) status = find_other(ctx, &mine);

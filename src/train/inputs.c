@@ -181,7 +181,7 @@ static rp_status list_set(rp_ctx *ctx, const rp_recipe *r, const rp_recipe_datas
     return status;
 }
 
-static void tell_set(const rp_data *data, const rp_recipe_dataset *d, int i, rp_recipe_data *out)
+static void describe_set(const rp_data *data, const rp_recipe_dataset *d, int i, rp_recipe_data *out)
 {
     rp_data_info info = rp__data_info(data);
 
@@ -195,8 +195,8 @@ static rp_status read_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_confi
     rp_trainer t     = { .ctx = ctx, .recipe = r };
     rp_status status = rp__inputs_open(&t, config);
 
-    if (status == RP_OK) tell_set(t.data, &r->dataset, 0, out);
-    if (status == RP_OK && t.val) tell_set(t.val, &r->dataset_val, 1, out);
+    if (status == RP_OK) describe_set(t.data, &r->dataset, 0, out);
+    if (status == RP_OK && t.val) describe_set(t.val, &r->dataset_val, 1, out);
     rp__data_close(t.val);
     rp__data_close(t.data);
     rp__tokenizer_free(t.tokenizer);
@@ -268,12 +268,12 @@ static rp_status try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, r
 
 rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, rp_report *report, rp_recipe_data *out)
 {
-    int told = report->n_errors;
+    int n_before = report->n_errors;
 
     *out             = (rp_recipe_data){ 0 };
     rp_status status = try_data(ctx, r, most_bytes, report, out);
     const char *key  = out->n > 1 ? "dataset_val.path" : "dataset.path";
-    if (status != RP_ERR_MATCH || !rp__recipe_missing_file(r)) return rp__source_refuse(ctx, r, key, status, told, report);
+    if (status != RP_ERR_MATCH || !rp__recipe_missing_file(r)) return rp__source_refuse(ctx, r, key, status, n_before, report);
     rp__report_note(report, rp__recipe_place(r, key), "%s", ctx->error);
     return RP_OK;
 }

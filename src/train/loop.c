@@ -35,7 +35,7 @@ static void fill_line(rp_metrics *m, const rp_step_result *r, int64_t step, doub
 }
 
 /* Append to the error message which state is kept: to its sentence, or as a further line if it has several lines. */
-static rp_status tell_kept(const rp_trainer *t, rp_status status)
+static rp_status name_kept_state(const rp_trainer *t, rp_status status)
 {
     char why[RP_ERROR_CHARS], kept[RP_ERROR_CHARS] = "no state was saved";
 
@@ -124,7 +124,7 @@ rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
 {
     RP_CHECK(t->ctx, t->done < t->info.n_steps, RP_ERR_STATE, "the run has %" PRId64 " steps, and all are done",
              t->info.n_steps);
-    return tell_kept(t, step_and_due(t, out));
+    return name_kept_state(t, step_and_due(t, out));
 }
 
 rp_status rp__trainer_forecast(rp_trainer *t, rp_forecast *out)
@@ -145,9 +145,9 @@ static rp_status loop_finish(rp_trainer *t)
     return rp__run_dir_final(t);
 }
 
-rp_status rp__trainer_save(rp_trainer *t) { return tell_kept(t, save(t)); }
+rp_status rp__trainer_save(rp_trainer *t) { return name_kept_state(t, save(t)); }
 
-rp_status rp__trainer_finish(rp_trainer *t) { return tell_kept(t, loop_finish(t)); }
+rp_status rp__trainer_finish(rp_trainer *t) { return name_kept_state(t, loop_finish(t)); }
 
 /* ---- a whole run ---- */
 
@@ -192,7 +192,7 @@ static rp_status loop_run(rp_trainer *t, const volatile int *stop, const rp_prog
 
 rp_status rp__trainer_run(rp_trainer *t, const volatile int *stop, const rp_progress *progress)
 {
-    RP_TRY(tell_kept(t, loop_run(t, stop, progress)));
+    RP_TRY(name_kept_state(t, loop_run(t, stop, progress)));
     if (!t->stopping) return RP_OK;
     if (!t->done) return rp_fail(t->ctx, RP_ERR_INTERRUPTED, "interrupted before the first step");
     return rp_fail(t->ctx, RP_ERR_INTERRUPTED,

@@ -74,7 +74,7 @@ typedef struct {
     int n;                              /* points of the curve, at least 2 */
     const char *device;                 /* as in a forecast */
     int pairs;                          /* pairs of steps to measure at each point; 0: measure nothing */
-    void (*told)(void *user, int pair, double seconds_left);    /* called when every point has one more pair; may be NULL */
+    void (*measured)(void *user, int pair, double seconds_left);    /* called when every point has one more pair; may be NULL */
     void *user;
 } rp_sweep_options;
 

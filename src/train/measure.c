@@ -121,7 +121,7 @@ static rp_status run_all(measuring *m)
     for (int k = 0; k < m->options->pairs; k++) {
         for (int i = 1; i < m->out->n_points; i++) RP_TRY(run_pair(m, i, k));
         double each = (rp__seconds() - began) / (k + 1);
-        if (m->options->told) m->options->told(m->options->user, k + 1, each * (m->options->pairs - k - 1));
+        if (m->options->measured) m->options->measured(m->options->user, k + 1, each * (m->options->pairs - k - 1));
     }
     return RP_OK;
 }

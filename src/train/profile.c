@@ -20,7 +20,7 @@ const char *const rp__profile_doings[RP_DOINGS] = {
 
 /* ---- life ---- */
 
-static void told(void *user, const rp_span *span);
+static void add_span(void *user, const rp_span *span);
 
 static rp_status profile_fill(rp_profile *p)
 {
@@ -38,7 +38,7 @@ rp_status rp__profile_new(rp_ctx *ctx, rp_profile **out)
     rp_profile *p = rp__host_alloc(ctx, sizeof *p);
 
     if (!p) return RP_ERR_MEMORY;
-    *p               = (rp_profile){ .ctx = ctx, .watch = { told, p } };
+    *p               = (rp_profile){ .ctx = ctx, .watch = { add_span, p } };
     rp_status status = profile_fill(p);
     if (status != RP_OK) rp__profile_free(p);
     else *out = p;
@@ -130,7 +130,7 @@ static void sum_up(profile_kind *k, const rp_span *span)
     k->seconds += span->ended - span->began;
 }
 
-static void told(void *user, const rp_span *span)
+static void add_span(void *user, const rp_span *span)
 {
     rp_profile *p = user;
     int i         = find_kind(p, span, path_of(p, span));

@@ -28,7 +28,7 @@ static rp_status check_recipe(const rp_trainer *t)
     rp_ctx *ctx   = t->ctx;
     uint64_t mine = hash_text(t->recipe_text), first = mine;
 
-    RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &first, sizeof first, "the comparison of recipes"));
+    RP_TRY(rp__comm_broadcast(ctx, rp__world(ctx), 0, &first, sizeof first, "the comparison of recipes"));
     RP_CHECK(ctx, mine == first, RP_ERR_CONFIG, "rank %d has another recipe than rank 0: all ranks of a run need the same",
              rp__comm_rank(rp__world(ctx)));
     return RP_OK;

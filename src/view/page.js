@@ -1,4 +1,4 @@
-// The pictures of the page, drawn from the JSON object in it (src/view/page_json.c tells its shape). Nothing is fetched, nothing kept.
+// The pictures of the page, drawn from the JSON object in it (src/view/page_json.c describes it). Nothing is fetched, nothing kept.
 "use strict";
 
 const byId = id => document.getElementById(id);
@@ -21,7 +21,7 @@ const exact = bytes => `${bytes} byte${bytes === 1 ? "" : "s"}${bytes < 1024 ? "
 
 /* ---- the step ---- */
 
-// A buffer is of one class all its life, or saved for a part of it: spans tell which when.
+// A buffer is of one class all its life, or saved for a part of it: spans say when.
 function unpackBuffers() {
     let begin = 0;
     const all = data.bytes.map((bytes, i) => {
@@ -241,7 +241,7 @@ function bufferNear({x, y}) {
     return seen.length ? seen[greatest(seen, b => -away(b))] : null;
 }
 
-/* ---- what is told of an event ---- */
+/* ---- the facts of an event ---- */
 
 function make(name, ...inside) {
     const element = document.createElement(name);
@@ -274,20 +274,20 @@ function say(svg, now, last, text) {
     for (const [key, value] of Object.entries({min: 0, max: last, now, text})) svg.setAttribute(`aria-value${key}`, value);
 }
 
-function tell() {
+function showEvent() {
     const {at, found, memory, arena} = state, name = at === peakEvent ? "the peak" : `event ${at}`;
     const where = `event ${at} of ${data.events}, ${placeText(at)}`;
-    byId("told-title").textContent = `At ${name}`;
-    byId("told-where").textContent = where;
-    byId("told-owners-title").textContent = `Largest owners at ${name}`;
-    for (const row of byId("told-classes").rows) {
+    byId("event-title").textContent = `At ${name}`;
+    byId("event-where").textContent = where;
+    byId("event-owners-title").textContent = `Largest owners at ${name}`;
+    for (const row of byId("event-classes").rows) {
         const mem = data.classes.indexOf(row.dataset.class), bytes = mem < 0 ? total[at] : live[mem][at];
         putSize(row.cells[1], bytes);
         if (mem >= 0) row.cells[2].textContent = `${fixed(total[at] && 100 * bytes / total[at], 1)} %`;
     }
-    byId("told-owners").tBodies[0].replaceChildren(...largestOwners(at).map(ownerRow));
-    byId("told-buffer").hidden = !found;
-    if (found) byId("told-buffer").lastChild.textContent = bufferText(found);
+    byId("event-owners").tBodies[0].replaceChildren(...largestOwners(at).map(ownerRow));
+    byId("event-buffer").hidden = !found;
+    if (found) byId("event-buffer").lastChild.textContent = bufferText(found);
     for (const p of [memory, arena]) {
         const x = px(p.x(at + .5)), y = px(p.y(total[at])), showsFound = p === arena && found && isSeen(found);
         p.svg.querySelector(".now")?.remove();
@@ -307,7 +307,7 @@ function look(view) {
     state.view = {...next, from, to: from + span};
     drawMemory();
     drawArena();
-    tell();
+    showEvent();
 }
 
 const lookAround = (event, span) => look({from: event - span / 2, to: event + span / 2});
@@ -315,7 +315,7 @@ const lookAround = (event, span) => look({from: event - span / 2, to: event + sp
 function go(event, found = null) {
     const {from, to} = state.view;
     Object.assign(state, {at: clamp(event, 0, whole.to - 1), found});
-    if (state.at >= from && state.at < to) tell();
+    if (state.at >= from && state.at < to) showEvent();
     else lookAround(state.at, to - from);
 }
 
@@ -400,19 +400,19 @@ const CURVE = {left: 60, top: 22, bottom: 40};
 function follow(id, spots) {
     const svg = byId(id);
     let now = 0;
-    const tellSpot = i => {
+    const showSpot = i => {
         const list = spots(), {x, y, text} = list[now = clamp(i, 0, list.length - 1)] || {};
         if (!text) return;
         svg.querySelector(".now")?.remove();
         putCircle({svg}, "now found", {x, y}, 8);
-        byId(`${id}-tell`).hidden = false;
-        byId(`${id}-tell`).textContent = text;
+        byId(`${id}-text`).hidden = false;
+        byId(`${id}-text`).textContent = text;
         say(svg, now, list.length - 1, text);
     };
-    point(svg, ({x, y}) => tellSpot(greatest(spots(), spot => -Math.hypot(spot.x - x, spot.y - y))));
+    point(svg, ({x, y}) => showSpot(greatest(spots(), spot => -Math.hypot(spot.x - x, spot.y - y))));
     svg.addEventListener("keydown", event => {
         const next = {ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: Infinity}[event.key];
-        if (next !== undefined) tellSpot(next);
+        if (next !== undefined) showSpot(next);
         if (next !== undefined) event.preventDefault();
     });
 }
@@ -491,7 +491,7 @@ function startSlots() {
         const words = byId("filter").value.toLowerCase().split(/\s+/);
         for (const row of rows) row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word));
         const seen = rows.filter(row => !row.hidden), sum = i => seen.reduce((all, row) => all + number(row, i), 0);
-        byId("filter-tell").textContent = `${sum(4)} slots, ${exact(sum(6))}`;
+        byId("filter-text").textContent = `${sum(4)} slots, ${exact(sum(6))}`;
     };
     byId("filter").addEventListener("input", show);
     show();

@@ -18,7 +18,7 @@ static void keep(void *user, const rp_bench_row *row)
 
 static rp_status run(rp_ctx *ctx, const char *name, int rounds, rows *out, rp_bench_ceilings *ceilings)
 {
-    rp_bench_options options = { .name = &name, .n_names = 1, .rounds = rounds, .told = keep, .user = out };
+    rp_bench_options options = { .name = &name, .n_names = 1, .rounds = rounds, .measured = keep, .user = out };
 
     *out = (rows){ 0 };
     return rp__bench_run(ctx, &options, ceilings);

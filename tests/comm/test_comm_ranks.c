@@ -287,7 +287,7 @@ static void tell_brings_one_ranks_bytes_to_all(void **state)
     (void)state;
     for (int from = 0; from < ranks; from++) {
         int32_t data[3] = { rank, rank * 10, -1 };
-        assert_ok(ctx, rp__comm_tell(ctx, world, from, data, sizeof *data * 2, "two numbers"));
+        assert_ok(ctx, rp__comm_broadcast(ctx, world, from, data, sizeof *data * 2, "two numbers"));
         assert_int_equal(data[0], from);
         assert_int_equal(data[1], from * 10);
         assert_int_equal(data[2], -1);

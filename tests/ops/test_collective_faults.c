@@ -183,7 +183,7 @@ static rp_status small_things(rp_ctx *ctx)
     double sum    = 1;
 
     RP_TRY(rp__comm_share(ctx, rp__world(ctx), &value, sizeof value, all, "a number"));
-    RP_TRY(rp__comm_tell(ctx, rp__world(ctx), 0, &value, sizeof value, "a number"));
+    RP_TRY(rp__comm_broadcast(ctx, rp__world(ctx), 0, &value, sizeof value, "a number"));
     RP_TRY(rp__comm_any(ctx, rp__world(ctx), &value, "a number"));
     RP_TRY(rp__ranks_sum(ctx, rp__world(ctx), &sum, "a sum"));
     return rp__comm_barrier(ctx, rp__world(ctx), "the end");

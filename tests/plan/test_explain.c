@@ -247,10 +247,10 @@ static void the_peak_has_a_place(void **state)
     assert_true(*x.f.explain.peak_op != 0);
     for (int i = 0; i < x.f.explain.n_owners; i++) {
         const rp_explain_owner *o = &x.f.explain.owner[i];
-        is_replayed               = is_replayed || rp__ends_with(o->what, ", replayed");
+        is_replayed               = is_replayed || rp__ends_with(o->name, ", replayed");
         if (i) assert_true(o->bytes <= x.f.explain.owner[i - 1].bytes);
         if (o->mem_class == RP_MEM_GRAD) assert_true(rp__ends_with(o->path, ".weight"));
-        if (o->mem_class == RP_MEM_PARAM) assert_string_equal(o->what, "parameters");
+        if (o->mem_class == RP_MEM_PARAM) assert_string_equal(o->name, "parameters");
     }
     assert_int_equal(is_replayed, strcmp(x.f.explain.peak_event, "forward") != 0 && !strncmp(x.f.explain.peak_path, "layers", 6));
     assert_string_equal(x.f.explain.module[0].path, "tok_embeddings");

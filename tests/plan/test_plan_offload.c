@@ -382,7 +382,7 @@ static double waited_in(const planner *p, const rp_plan_pass *plan, int first, i
         backward += call->backward + (plan->call[c].recompute ? call->recompute : 0);
         for (int i = 0; i < call->n_made && plan->call[c].offload; i++) {
             const rp_trace_value *v = &pass->value[call->made[i]];
-            if (!(plan->call[c].may_go >> v->nth & 1) || !is_read_later(pass, plan, call->made[i])) continue;
+            if (!(plan->call[c].offloadable >> v->nth & 1) || !is_read_later(pass, plan, call->made[i])) continue;
             copies += v->copy;
             transfer += (double)v->bytes / pass->bandwidth;
         }

@@ -10,7 +10,7 @@
  */
 /* ctest: level-free */
 #include "plan/modes.h"
-#include "plan/reckon.h"
+#include "plan/simulate.h"
 
 #include <math.h>
 
@@ -208,10 +208,10 @@ static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *recom
     return after.peak_alloc_bytes;
 }
 
-/* The trace played under the plan (plan/reckon.h) takes as much, and runs as much again. */
+/* The trace played under the plan (plan/simulate.h) takes as much, and runs as much again. */
 static void check_reckoned(planned *p, rp_plan *plan, int64_t measured, double recompute)
 {
-    assert_ok(p->ctx, rp__reckon(plan, &p->trace));
+    assert_ok(p->ctx, rp__simulate(plan, &p->trace));
     if (plan->facts.bytes != measured) fail_msg("reckoned %lld, measured %lld", (long long)plan->facts.bytes, (long long)measured);
     assert_true(fabs(plan->facts.recompute_seconds - recompute) <= 1e-9 * recompute);
 }

@@ -19,7 +19,7 @@ static void note(void *user, const rp_mem_event *event)
     assert_true(h->n < MOST_EVENTS);
     moment *now = &h->at[h->n++];
     *now            = (moment){ .event = *event };
-    now->event.what = NULL;
+    now->event.label = NULL;
     memcpy(now->live_at, m.live_at, sizeof now->live_at);
 }
 

@@ -168,7 +168,7 @@ static void a_step_that_takes_something_else_is_an_error(void **state)
     (void)state;
     sweep s = sweep_open("llama", RUN(NULL));
 
-    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = take_far, .user = s.ctx }), RP_ERR_STATE);
+    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .measured = take_far, .user = s.ctx }), RP_ERR_STATE);
     assert_non_null(strstr(rp_error(s.ctx), "the live memory before the step differs from the plan"));
     rp__mem_give(s.ctx->space[0], RP_MEM_COMM, 64, FAR);
     sweep_close(&s);
@@ -207,7 +207,7 @@ static void a_step_of_other_bytes_than_were_planned_is_an_error(void **state)
     snprintf(out.path, sizeof out.path, "%.100s/out", dir.path);
     for (int i = 0; i < RP_COUNT(says); i++) {
         changed_plan c = { .s = sweep_open("llama", RUN(NULL)), .field = i };
-        assert_int_equal(sweep_run(&c.s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = change_plan, .user = &c }), RP_ERR_STATE);
+        assert_int_equal(sweep_run(&c.s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .measured = change_plan, .user = &c }), RP_ERR_STATE);
         snprintf(expected, sizeof expected, says[i], (long long)c.was, (long long)c.was + 64);
         assert_string_equal(rp_error(c.s.ctx), expected);
         sweep_close(&c.s);
@@ -233,7 +233,7 @@ static void a_step_of_other_bits_is_an_error(void **state)
     (void)state;
     sweep s = sweep_open("gpt2", RUN(NULL));
 
-    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .told = meddle_with_replays, .user = s.ctx }), RP_ERR_STATE);
+    assert_int_equal(sweep_run(&s, &(rp_sweep_options){ .n = POINTS, .pairs = PAIRS, .measured = meddle_with_replays, .user = s.ctx }), RP_ERR_STATE);
     assert_non_null(strstr(rp_error(s.ctx), "; of mode 'none' "));
     sweep_close(&s);
 }

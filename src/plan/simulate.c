@@ -1,6 +1,6 @@
-/* plan/reckon.c -- plays a pass of a trace under a plan: see reckon.h. */
+/* plan/simulate.c -- simulates a pass of a trace under a plan: see simulate.h. */
 #include "fates/fates.h"
-#include "plan/reckon.h"
+#include "plan/simulate.h"
 
 #include <limits.h>
 #include <string.h>
@@ -13,17 +13,17 @@ typedef struct {
     rp_fates fates;
     int open, n_opened;             /* open region of the plan · number of regions opened so far */
     int tick;                       /* position in the pass: one tick for each forward call, then one for each backward call */
-    int *gone;                      /* for each value: the last tick of the forward at which the record held it */
+    int *held_to;                   /* for each value: the last tick of the forward at which the record held it */
     int64_t *change;                /* for each tick of the forward: change of live bytes */
     int64_t *constants;             /* for each tick of the backward: bytes of constants that the trace counts as fixed */
-    rp_reckoned out;
-} play;
+    rp_simulated out;
+} simulation;
 
 /* ---- bytes ---- */
 
 /* Update the peak: `bytes` on top of the fixed bytes before the tick's work, or at its maximum if `most`, for each kind of pass. In the
  * backward, the record counts constants itself. */
-static void reach(play *p, bool most, int64_t bytes)
+static void reach(simulation *p, bool most, int64_t bytes)
 {
     bytes -= p->tick < p->pass->n_calls ? 0 : p->constants[p->tick - p->pass->n_calls];
     for (int k = 0; k < p->pass->n_fixed; k++) {
@@ -33,7 +33,7 @@ static void reach(play *p, bool most, int64_t bytes)
     }
 }
 
-static void count_forward(play *p)
+static void count_forward(simulation *p)
 {
     const rp_trace_pass *pass = p->pass;
     int64_t live              = 0;
@@ -41,7 +41,7 @@ static void count_forward(play *p)
     for (int v = 0; v < pass->n_values; v++) {
         const rp_trace_value *value = &pass->value[v];
         if (value->call == NONE) continue;
-        int held = p->fates.value[v].here ? pass->n_calls - 1 : p->gone[v], to = value->own > held ? value->own : held;
+        int held = p->fates.value[v].here ? pass->n_calls - 1 : p->held_to[v], to = value->own > held ? value->own : held;
         p->change[value->call] += value->bytes;
         if (to < pass->n_calls) p->change[(to > value->call ? to : value->call) + 1] -= value->bytes;
     }
@@ -53,9 +53,9 @@ static void count_forward(play *p)
 
 /* ---- functions for the record ---- */
 
-static rp_status reckon_run(void *self, int c, const rp_fate_take *take)
+static rp_status simulate_run(void *self, int c, const rp_fate_take *take)
 {
-    play *p = self;
+    simulation *p = self;
 
     (void)take;
     reach(p, false, p->fates.live + p->pass->call[c].run_bytes);
@@ -65,24 +65,24 @@ static rp_status reckon_run(void *self, int c, const rp_fate_take *take)
 
 static rp_status fetch(void *self, int v)
 {
-    play *p = self;
+    simulation *p = self;
 
     reach(p, false, p->fates.live + p->fates.value[v].bytes);
     return RP_OK;
 }
 
-static void reckon_drop(void *self, int v)
+static void simulate_drop(void *self, int v)
 {
-    play *p = self;
+    simulation *p = self;
 
-    if (p->tick < p->pass->n_calls) p->gone[v] = p->tick;
+    if (p->tick < p->pass->n_calls) p->held_to[v] = p->tick;
 }
 
-static const rp_fate_acts acts = { .run = reckon_run, .drop = reckon_drop, .fetch = fetch };
+static const rp_fate_acts acts = { .run = simulate_run, .drop = simulate_drop, .fetch = fetch };
 
 /* ---- forward ---- */
 
-static rp_status close_region(play *p)
+static rp_status close_region(simulation *p)
 {
     rp_fates *w = &p->fates;
     int closed  = p->open;
@@ -94,7 +94,7 @@ static rp_status close_region(play *p)
     return RP_OK;
 }
 
-static rp_status move_to(play *p, int at)
+static rp_status move_to(simulation *p, int at)
 {
     rp_fates *w = &p->fates;
 
@@ -107,12 +107,12 @@ static rp_status move_to(play *p, int at)
     return RP_OK;
 }
 
-static int decided(const play *p, int at, const rp_trace_value *v)
+static int decided(const simulation *p, int at, const rp_trace_value *v)
 {
-    return v->must ? (int)v->fate : (int)rp__plan_fate(&p->plan->call[at], v->may_go);
+    return v->must ? (int)v->fate : (int)rp__plan_fate(&p->plan->call[at], v->offloadable);
 }
 
-static bool is_alone(const play *p, int at)
+static bool is_alone(const simulation *p, int at)
 {
     const rp_trace_call *c = &p->pass->call[at];
 
@@ -127,7 +127,7 @@ static void hold_for(rp_fates *w, int at, int value, bool backward)
     if (backward) (void)rp__fates_offload(w, value);
 }
 
-static rp_status play_call(play *p, int at)
+static rp_status simulate_call(simulation *p, int at)
 {
     const rp_trace_call *c = &p->pass->call[at];
     rp_fates *w            = &p->fates;
@@ -149,30 +149,30 @@ static rp_status play_call(play *p, int at)
     return p->open == NONE && w->call[at].region != NONE ? rp__fates_list_single(w, w->call[at].region) : RP_OK;
 }
 
-static rp_status play_forward(play *p)
+static rp_status simulate_forward(simulation *p)
 {
-    for (int at = 0; at < p->pass->n_calls; at++) RP_TRY(play_call(p, at));
+    for (int at = 0; at < p->pass->n_calls; at++) RP_TRY(simulate_call(p, at));
     return move_to(p, INT_MAX);
 }
 
 /* ---- backward ---- */
 
 /* Bytes that the program holds until the end are always live. */
-static void count_live(play *p)
+static void count_live(simulation *p)
 {
     rp_fates *w = &p->fates;
 
     w->live = 0;
     for (int v = 0; v < w->n_value; v++) {
         const rp_trace_value *value = &p->pass->value[v];
-        bool fixed                  = value->call == NONE ? !value->gone : value->own == INT_MAX;
+        bool fixed                  = value->call == NONE ? !value->dropped : value->own == INT_MAX;
         w->value[v].bytes           = fixed ? 0 : value->bytes;
         w->live += value->call != NONE && fixed ? value->bytes : w->value[v].here ? w->value[v].bytes : 0;
-        for (int t = p->pass->n_calls; t < value->gone; t++) p->constants[t - p->pass->n_calls] += value->bytes;
+        for (int t = p->pass->n_calls; t < value->dropped; t++) p->constants[t - p->pass->n_calls] += value->bytes;
     }
 }
 
-static rp_status play_backward(play *p)
+static rp_status simulate_backward(simulation *p)
 {
     rp_fates *w = &p->fates;
     int n       = p->pass->n_calls;
@@ -192,49 +192,49 @@ static rp_status play_backward(play *p)
 
 /* ---- a pass ---- */
 
-static rp_status open_record(play *p, rp_ctx *ctx)
+static rp_status open_record(simulation *p, rp_ctx *ctx)
 {
     rp_fates *w = &p->fates;
     int n       = p->pass->n_values;
 
-    *w        = (rp_fates){ .ctx = ctx, .act = &acts, .self = p, .replaying = NONE, .coming = NONE };
-    p->change = rp__host_alloc(ctx, (p->pass->n_calls + 2) * (int64_t)sizeof *p->change);
-    p->gone   = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *p->gone);
+    *w           = (rp_fates){ .ctx = ctx, .act = &acts, .self = p, .replaying = NONE, .coming = NONE };
+    p->change    = rp__host_alloc(ctx, (p->pass->n_calls + 2) * (int64_t)sizeof *p->change);
+    p->held_to   = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *p->held_to);
     p->constants = rp__host_alloc(ctx, (p->pass->n_calls + 1) * (int64_t)sizeof *p->constants);
-    if (!p->change || !p->gone || !p->constants) return RP_ERR_MEMORY;
+    if (!p->change || !p->held_to || !p->constants) return RP_ERR_MEMORY;
     RP_TRY(rp__fates_reserve(w, p->pass->n_calls, n, 0, 0));
     for (int v = 0; v < n; v++) {
-        bool leaf   = p->pass->value[v].call == NONE && !p->pass->value[v].gone;
-        w->value[v] = (rp_fate_value){ .call = NONE, .region = NONE, .here = leaf, .promised = leaf, .collects = leaf };
-        p->gone[v]  = p->pass->value[v].call;
+        bool leaf     = p->pass->value[v].call == NONE && !p->pass->value[v].dropped;
+        w->value[v]   = (rp_fate_value){ .call = NONE, .region = NONE, .here = leaf, .promised = leaf, .collects = leaf };
+        p->held_to[v] = p->pass->value[v].call;
     }
     w->n_value = n;
     return RP_OK;
 }
 
-rp_status rp__reckon_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, rp_reckoned *out)
+rp_status rp__simulate_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, rp_simulated *out)
 {
-    play p           = { .pass = pass, .plan = plan, .open = NONE };
+    simulation p           = { .pass = pass, .plan = plan, .open = NONE };
     rp_status status = open_record(&p, ctx);
 
-    if (status == RP_OK) status = play_forward(&p);
+    if (status == RP_OK) status = simulate_forward(&p);
     if (status == RP_OK) {
         count_forward(&p);
-        status = play_backward(&p);
+        status = simulate_backward(&p);
     }
     *out = p.out;
     rp__fates_close(&p.fates);
-    RP_RELEASE(p.change, p.gone, p.constants);
+    RP_RELEASE(p.change, p.held_to, p.constants);
     return status;
 }
 
-rp_status rp__reckon(rp_plan *plan, const rp_trace *trace)
+rp_status rp__simulate(rp_plan *plan, const rp_trace *trace)
 {
     plan->facts.bytes         = trace->outside;
     plan->facts.recompute_seconds = 0;
     for (int i = 0; i < plan->n_passes; i++) {
-        rp_reckoned one;
-        RP_TRY(rp__reckon_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], &one));
+        rp_simulated one;
+        RP_TRY(rp__simulate_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], &one));
         plan->facts.recompute_seconds += one.recompute_seconds * trace->pass[i].n_passes;
         if (one.bytes > plan->facts.bytes) plan->facts.bytes = one.bytes;
     }
