@@ -132,10 +132,12 @@ typedef struct {
 /* Open everything that can be refused before work begins: the settings, the config of MODEL and its tokenizer. otherwise: the default dtype.
  * length: max_seq_len may be set. CLI_GO, or the exit code after an error message. Close *out in both cases. */
 int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out);
-/* Encode a text, or a text file (compressed or not). *ids is yours to rp__release.
- * errors  RP_ERR_ARG an id outside the vocabulary of the model · those of rp__tokenizer_encode, rp__text_ids */
+/* Encode a text. *ids is yours to rp__release.
+ * errors  RP_ERR_ARG an id outside the vocabulary of the model · those of rp__tokenizer_encode */
 rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);
-rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids);
+typedef struct { int32_t *id; int64_t n, room; } cli_ids;      /* `id` is yours to rp__release */
+/* Append the ids of a text file, compressed or not. An empty file has none. errors as cli_model_encode · those of rp__text_ids */
+rp_status cli_model_encode_file(cli_model *m, const char *path, cli_ids *ids);
 /* Render a user message with the chat template of the model at `path`, up to the beginning of the answer. *text is yours to rp__release.
  * errors  RP_ERR_ARG no chat template · those of rp__chat_load, rp__chat_ask */
 rp_status cli_model_ask(cli_model *m, const char *path, const char *says, char **text);

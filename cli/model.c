@@ -137,37 +137,30 @@ rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_
     return RP_OK;
 }
 
-typedef struct { cli_model *model; int32_t *ids; int64_t n, room; } id_list;
+typedef struct { cli_model *model; cli_ids *to; } appending;
 
 static rp_status append(void *user, const int32_t *ids, int64_t n_ids)
 {
-    id_list *all = user;
-    rp_ctx *ctx  = all->model->run.ctx;
+    appending *a = user;
+    cli_ids *to  = a->to;
 
-    RP_TRY(check_ids(all->model, ids, n_ids));
-    RP_TRY(RP_GROW(ctx, all->ids, all->room, all->n + n_ids));
-    memcpy(all->ids + all->n, ids, (size_t)n_ids * sizeof *ids);
-    all->n += n_ids;
+    RP_TRY(check_ids(a->model, ids, n_ids));
+    RP_TRY(RP_GROW(a->model->run.ctx, to->id, to->room, to->n + n_ids));
+    memcpy(to->id + to->n, ids, (size_t)n_ids * sizeof *ids);
+    to->n += n_ids;
     return RP_OK;
 }
 
-rp_status cli_model_encode_file(cli_model *m, const char *path, int32_t **ids, int64_t *n_ids)
+rp_status cli_model_encode_file(cli_model *m, const char *path, cli_ids *ids)
 {
     rp_text_file *file = NULL;
-    id_list all        = { m, NULL, 0, 0 };
+    appending a        = { m, ids };
 
     RP_TRY(rp__text_file_open(m->run.ctx, path, &file));
     rp_status status = rp__text_file_check(file);
-    if (status == RP_OK) status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &all);
-    if (status == RP_OK && !rp__text_file_bytes(file)) status = rp_fail(m->run.ctx, RP_ERR_FORMAT, "'%s' is empty", path);
+    if (status == RP_OK) status = rp__text_ids(m->run.ctx, file, rp__text_ids_feed, m->tokenizer, append, &a);
     rp__text_file_close(file);
-    if (status != RP_OK) {
-        rp__release(all.ids);
-        return status;
-    }
-    *ids   = all.ids;
-    *n_ids = all.n;
-    return RP_OK;
+    return status;
 }
 
 /* ---- a question ---- */

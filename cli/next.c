@@ -46,14 +46,14 @@ static bool is_in_final(rp_ctx *ctx, const rp_recipe *r, const char *name)
     return there;
 }
 
-/* The text that validates the run, if it is one plain file; else the name of a value. */
+/* The text that validates the run, if it is one file or folder; else the name of a value. */
 static void print_eval_data(const rp_recipe *r)
 {
     const rp_recipe_dataset *d = &r->dataset_val;
-    bool file                  = d->format == RP_FORMAT_TEXT && d->path.all.n == 1 && rp__file_exists(d->path.first) && !rp__file_is_dir(d->path.first);
+    bool text                  = d->format == RP_FORMAT_TEXT && d->path.all.n == 1 && rp__file_exists(d->path.first);
 
-    if (file) print_path(d->path.first, "");
-    else fputs("FILE", stderr);
+    if (text) print_path(d->path.first, "");
+    else fputs("PATH", stderr);
 }
 
 /* final/ has the chat template of the tokenizer, but not one that the recipe names. */

@@ -14,7 +14,8 @@
 
 typedef struct {
     rp_ctx *ctx;
-    const char *key, *format, *extensions;
+    char key[64];                       /* "dataset.path: ", before a message; may be empty */
+    const char *format, *extensions;
     rp_data_files *files;
 } search;
 
@@ -161,7 +162,7 @@ static rp_status take_folder(const search *s, const char *folder)
     size_t n       = strlen(folder);
 
     RP_TRY(walk(s, folder, NULL));
-    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%s.path: no file in the folder '%s' ends in one of %s (with or without .gz or .zst), which format %s "
+    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%sno file in the folder '%s' ends in one of %s (with or without .gz or .zst), which format %s "
              "reads; for other files use a glob, such as '%s%s**/*.c'", s->key, folder, s->extensions, s->format, folder, n && folder[n - 1] == '/' ? "" : "/");
     return RP_OK;
 }
@@ -220,15 +221,16 @@ static rp_status take_path(const search *s, const char *path)
 
     if (!stat(path, &info)) return take_existing(s, path);
     RP_TRY(is_deep(path) ? take_deep(s, path) : take_glob(s, path));
-    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%s.path: no file matches '%s'", s->key, path);
+    RP_CHECK(s->ctx, s->files->n > before, RP_ERR_MATCH, "%sno file matches '%s'", s->key, path);
     return RP_OK;
 }
 
 rp_status rp__data_files(rp_ctx *ctx, const char *key, const rp_data_config *c, rp_data_files *out)
 {
-    search s = { ctx, key, c->format, "", out };
+    search s = { .ctx = ctx, .format = c->format, .extensions = "", .files = out };
 
     *out = (rp_data_files){ 0 };
+    if (key) snprintf(s.key, sizeof s.key, "%s.path: ", key);
     for (int i = 0; i < RP_COUNT(formats); i++)
         if (!strcmp(formats[i].name, c->format)) s.extensions = formats[i].extensions;
     for (int i = 0; i < c->n_paths; i++) RP_TRY(take_path(&s, c->paths[i]));

@@ -21,7 +21,7 @@ typedef struct {
     int64_t bytes;                      /* total size of the files on disk; compressed files count with their compressed size */
 } rp_data_files;
 
-/* List the files of the config. `key` is the recipe key, for messages. Call rp__data_files_free on `out` even if this fails.
+/* List the files of the config. `key` is the recipe key, for messages; NULL: messages name no key. Call rp__data_files_free on `out` even if this fails.
  * errors  RP_ERR_MATCH no file matches · RP_ERR_CONFIG a file cannot be opened · RP_ERR_IO a folder cannot be read · RP_ERR_MEMORY */
 rp_status rp__data_files(rp_ctx *ctx, const char *key, const rp_data_config *config, rp_data_files *out);
 void rp__data_files_free(rp_data_files *files);

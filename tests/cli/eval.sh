@@ -7,3 +7,9 @@ reprise eval m --data text max_seq_len=16 model.overrides.rope_theta=10 --json |
 gzip -k text
 a=$(reprise eval m --data text max_seq_len=16 --json) b=$(reprise eval m --data text.gz max_seq_len=16 --json)
 [ "$a" = "$b" ] && echo 'packed: the same'
+# A folder is its texts, each a document: no window crosses from one to the next. An empty file is none, and one token predicts nothing.
+mkdir -p d/deep/.git
+cp text d/a.txt; gzip -c text >d/deep/b.md.gz; cp text d/deep/.git/c.txt; cp text d/program.c; printf X >d/one.txt; : >d/empty.txt
+reprise eval m --data d max_seq_len=16 --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
+reprise eval m --data 'd/**/*.gz' max_seq_len=16 --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
+reprise eval m --data d max_seq_len=16 | tail -n 2

@@ -6,7 +6,10 @@ reprise eval m; echo $? >&2
 reprise eval --data text; echo $? >&2
 reprise eval no_such_model --data text; echo $? >&2
 reprise eval m --data no_such_file; echo $? >&2
-reprise eval m --data .; echo $? >&2
+mkdir c ones && cp text c/a.c && printf X >ones/a.txt && printf X >ones/b.txt
+reprise eval m --data c; echo $? >&2
+reprise eval m --data 'c/*.txt'; echo $? >&2
+reprise eval m --data ones; echo $? >&2
 reprise eval m --data empty; echo $? >&2
 reprise eval m --data one; echo $? >&2
 reprise eval m --data text max_seq_len=65; echo $? >&2

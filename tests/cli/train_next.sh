@@ -7,7 +7,7 @@ run() {
     sed -n '/^the model is/,$p' err
 }
 printed() {
-    sed -n "s/^$1  *//p" err | sed "s/FILE/text/" >command
+    sed -n "s/^$1  *//p" err | sed "s/PATH/text/" >command
     [ -s command ] && sh -e ./command >answer 2>said || cat err command said
 }
 llama=model.config=$SOURCE/recipes/tiny_llama/config.json
@@ -17,6 +17,10 @@ cp err first
 printed generate && echo "it runs"
 printed evaluate && sed 's/  .*//' answer
 printed 'train longer' && sed -n '/^the model is/,$p' said
+
+mkdir val && cp text val/a.txt
+run folder $llama max_steps=1 dataset_val.path=val
+printed evaluate && sed 's/  .*//' answer
 
 # Without max_steps the epochs are the length. --chat needs a template, which final/ has only from the tokenizer.
 echo '{"messages": [{"role": "user", "content": "one two"}, {"role": "assistant", "content": "three four"}]}' >line
