@@ -111,8 +111,10 @@ int cli_find_model(const cli *c, const char *path);
 int cli_find_output(const cli *c, const char *path);
 
 /* Load the recipe CONFIG (the first word of args: a path or a shipped name) with the settings of args. most_bytes: upper limit for its budget, the
- * memory of a machine; 0: no limit. CLI_GO, or the exit code after an error message. */
-int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe **out);
+ * memory of a machine; 0: no limit. checks: further checks of a recipe with errors, so that all of them are printed at once: CLI_DATA of its data,
+ * CLI_FOLDERS of the folders that a run writes. CLI_GO, or the exit code after an error message. */
+enum { CLI_DATA = 1, CLI_FOLDERS = 2 };
+int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, int checks, rp_recipe **out);
 
 /* If the model's files are missing, uses the config of `model.stand_in` instead and prints a note. For commands that need shapes only. */
 void cli_stand_in(const cli *c, rp_recipe *recipe);

@@ -156,10 +156,10 @@ static int load_recipe(cli *c, const cli_args *args, rp_recipe **out)
     bool first = cli_is_first(c);
     int code   = CLI_GO;
 
-    if (first) code = cli_load_recipe(c, args, 0, out);
+    if (first) code = cli_load_recipe(c, args, 0, CLI_DATA | CLI_FOLDERS, out);
     code = cli_agree(c, code);
     if (code != CLI_GO || rp__comm_ranks(c->comm) == 1) return code;
-    if (!first) code = cli_load_recipe(c, args, 0, out);
+    if (!first) code = cli_load_recipe(c, args, 0, CLI_DATA | CLI_FOLDERS, out);
     return cli_agree(c, code);
 }
 
@@ -194,7 +194,7 @@ static int train_here(cli *c, const cli_args *args)
 static int launch(cli *c, int64_t ranks, const cli_args *args)
 {
     rp_recipe *recipe;
-    int code = cli_load_recipe(c, args, 0, &recipe);
+    int code = cli_load_recipe(c, args, 0, CLI_DATA | CLI_FOLDERS, &recipe);
 
     if (code != CLI_GO) return code;
     code = cli_launch(c, &(cli_job){ .ranks = ranks, .threads = recipe->threads, .args = args });

@@ -8,61 +8,58 @@
 
 typedef struct { bool resolved, keys, data; } validate_fields;
 
-/* Data up to this size is read without --data: it takes a few seconds. */
-#define QUICK_BYTES (INT64_C(16) << 20)
-
 static int validate_print_text(cli *c, rp_status status, const char *text)
 {
     if (status == RP_OK) fputs(text, stdout);
     return cli_finish(c, status);
 }
 
-/* If the files of the model exist, check the names in the recipe against it and print the regions and shard units. */
-static int try_model(cli *c, const rp_recipe *recipe)
-{
-    const char *missing = rp__recipe_missing_file(recipe);
-    char file[CLI_LINE_CHARS];
-    rp_recipe_words words;
-    rp_report report;
+/* Results of the checks against the model and the data. */
+typedef struct { const char *missing; rp_recipe_words words; rp_recipe_data data; } tried;
 
-    rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_look_at_plugins(recipe, &report);
-    if (status == RP_OK && !missing) status = rp__recipe_try(c->ctx, recipe, &report, &words);
-    int code = cli_report(c, &report, status);
-    if (code != CLI_GO) return code;
-    if (missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", cli_one_line(missing, file));
-    else fprintf(stderr, "checkpointing: %s\n", words.regions);
-    if (!missing && *words.units) fprintf(stderr, "sharding: %s\n", words.units);
-    return CLI_GO;
+/* If the files of the model exist, check the names in the recipe against it. */
+static rp_status try_model(const cli *c, const rp_recipe *recipe, rp_report *report, tried *out)
+{
+    RP_TRY(rp__recipe_look_at_plugins(recipe, report));
+    return out->missing ? RP_OK : rp__recipe_try(c->ctx, recipe, report, &out->words);
+}
+
+static void print_model(const tried *t)
+{
+    char file[CLI_LINE_CHARS];
+
+    if (t->missing) fprintf(stderr, "note: names were not checked against the model: there is no '%s'\n", cli_one_line(t->missing, file));
+    else fprintf(stderr, "checkpointing: %s\n", t->words.regions);
+    if (!t->missing && *t->words.units) fprintf(stderr, "sharding: %s\n", t->words.units);
+}
+
+static void print_data(const rp_recipe_data *data)
+{
+    char size[RP_SIZE_CHARS], line[CLI_LINE_CHARS], amount[40];
+
+    for (int i = 0; i < data->n; i++) {
+        snprintf(amount, sizeof amount, data->set[i].looked ? "read only to its object %d" : "not read", RP_LOOK_OBJECTS);
+        if (data->set[i].read) fprintf(stderr, "%s: %s\n", data->set[i].key, cli_one_line(data->set[i].text, line));
+        else fprintf(stderr, "note: '%s' was %s: %" PRId64 " file%s of %s; %s\n", data->set[i].key, amount, data->set[i].n_files,
+                     data->set[i].n_files == 1 ? "" : "s", rp__size_text(size, data->set[i].bytes), data->unread);
+        if (*data->set[i].skipped) fprintf(stderr, "%s: the first that is skipped: %s\n", data->set[i].key, cli_one_line(data->set[i].skipped, line));
+    }
 }
 
 /* A run reads all data before its first step. This does so only if the data is small or --data is given. */
-static int try_data(cli *c, const rp_recipe *recipe, bool all)
+static int validate_check(cli *c, const rp_recipe *recipe, const char *name, bool all_data)
 {
-    char size[RP_SIZE_CHARS], line[CLI_LINE_CHARS], amount[40];
-    rp_recipe_data data;
+    tried t = { .missing = rp__recipe_missing_file(recipe) };
+    char file[CLI_LINE_CHARS];
     rp_report report;
 
     rp__report_open(&report, c->ctx);
-    rp_status status = rp__recipe_try_data(c->ctx, recipe, all ? INT64_MAX : QUICK_BYTES, &report, &data);
-    int code         = cli_report(c, &report, status);
-    for (int i = 0; i < data.n && code == CLI_GO; i++) {
-        snprintf(amount, sizeof amount, data.set[i].looked ? "read only to its object %d" : "not read", RP_LOOK_OBJECTS);
-        if (data.set[i].read) fprintf(stderr, "%s: %s\n", data.set[i].key, cli_one_line(data.set[i].text, line));
-        else fprintf(stderr, "note: '%s' was %s: %" PRId64 " file%s of %s; %s\n", data.set[i].key, amount, data.set[i].n_files,
-                     data.set[i].n_files == 1 ? "" : "s", rp__size_text(size, data.set[i].bytes), data.unread);
-        if (*data.set[i].skipped) fprintf(stderr, "%s: the first that is skipped: %s\n", data.set[i].key, cli_one_line(data.set[i].skipped, line));
-    }
-    return code;
-}
-
-static int validate_check(cli *c, const rp_recipe *recipe, const char *name, bool all_data)
-{
-    char file[CLI_LINE_CHARS];
-    int code = try_model(c, recipe);
-
-    if (code == CLI_GO) code = try_data(c, recipe, all_data);
+    rp_status model = try_model(c, recipe, &report, &t);
+    rp_status data  = model == RP_ERR_MEMORY ? model : rp__recipe_try_data(c->ctx, recipe, all_data ? INT64_MAX : RP_LOOK_BYTES, &report, &t.data);
+    int code        = cli_report(c, &report, model == RP_OK ? data : model);
     if (code != CLI_GO) return code;
+    print_model(&t);
+    print_data(&t.data);
     fprintf(stderr, "'%s' is a valid recipe\n", cli_one_line(name, file));
     return 0;
 }
@@ -85,7 +82,7 @@ static int validate(cli *c, const void *given, const cli_args *args)
         fprintf(stderr, "try 'reprise validate --help'\n");
         return CLI_USAGE;
     }
-    int code = cli_load_recipe(c, args, 0, &recipe);
+    int code = cli_load_recipe(c, args, 0, CLI_DATA, &recipe);
     if (code != CLI_GO) return code;
     code = 0;
     if (fields->resolved) {

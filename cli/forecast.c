@@ -19,7 +19,7 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
 int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *x)
 {
     *x       = (cli_forecast){ .run = { .command = c->command } };
-    int code = cli_load_recipe(c, args, most_bytes, &x->recipe);
+    int code = cli_load_recipe(c, args, most_bytes, 0, &x->recipe);
 
     if (code != CLI_GO) return code;
     if (shapes) cli_stand_in(c, x->recipe);

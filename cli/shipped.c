@@ -121,13 +121,29 @@ void cli_stand_in(const cli *c, rp_recipe *recipe)
     recipe->model.config = config_of(recipe, stand_in);
 }
 
-/* Report names that the model does not have together with the other errors of the recipe. */
-static void add_names(cli *c, const rp_recipe *recipe, rp_report *report)
+/* Does an error name a key that begins like this? The recipe then has another value than the user wrote. */
+static bool has_error_of(const rp_report *report, const char *key)
 {
-    rp_recipe_words words;
+    char quoted[80];
 
-    if (rp__recipe_missing_file(recipe)) return;
-    (void)rp__recipe_try(c->ctx, recipe, report, &words);
+    snprintf(quoted, sizeof quoted, "'%s", key);
+    for (const rp_report_item *item = report->first; item; item = item->next)
+        if (!item->note && strstr(item->text, quoted)) return true;
+    return false;
+}
+
+/* Add further errors of a recipe that has some already. They concern names that the model does not have, the data and the folders of a run. */
+static void add_errors(const cli *c, const rp_recipe *recipe, int checks, rp_report *report)
+{
+    bool folders = checks & CLI_FOLDERS && !has_error_of(report, "output_dir") && !has_error_of(report, "resume") &&
+                   !has_error_of(report, "activation_checkpointing.offload");
+    bool data    = checks & CLI_DATA && !has_error_of(report, "dataset");
+    rp_recipe_words words;
+    rp_recipe_data found;
+
+    if (!rp__recipe_missing_file(recipe)) (void)rp__recipe_try(c->ctx, recipe, report, &words);
+    if (folders) (void)rp__recipe_check_folders(c->ctx, recipe, report);
+    if (data) (void)rp__recipe_try_data(c->ctx, recipe, 0, report, &found);
     rp__report_sort(report);
 }
 
@@ -158,7 +174,7 @@ done:
     return found;
 }
 
-int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe **out)
+int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, int checks, rp_recipe **out)
 {
     char path[8192];
     rp_recipe *recipe = NULL;
@@ -171,7 +187,7 @@ int cli_load_recipe(cli *c, const cli_args *args, int64_t most_bytes, rp_recipe 
     if (status == RP_OK) status = rp__report_status(&report, RP_ERR_CONFIG);
     bool has_errors = report.n_errors > 0;
     if (recipe) recipe->model.config = config_of(recipe, recipe->model.config);
-    if (recipe && has_errors) add_names(c, recipe, &report);
+    if (recipe && has_errors) add_errors(c, recipe, checks, &report);
     cli_print_report(&report);
     rp__report_close(&report);
     if (status == RP_OK) {

@@ -10,6 +10,7 @@
 #include "models/weights.h"
 #include "recipe/recipe.h"
 #include "rehearse/engine.h"
+#include "rehearse/rehearsal.h"
 #include "train/internal.h"
 
 /* *found: the first file or folder of an earlier run in the folder, or NULL. */
@@ -91,28 +92,39 @@ static rp_status check_place(rp_ctx *ctx, const char *key, const char *folder, b
     return status;
 }
 
-/* The first rank creates output_dir. Every rank has its own files of offloaded slots and optimizer states. */
-static rp_status check_places(rp_ctx *ctx, const rp_recipe *r)
+/* The first rank creates output_dir. t NULL: the folder is not locked. */
+static rp_status check_output(rp_ctx *ctx, const rp_recipe *r, rp_trainer *t)
+{
+    const char *folder = r->output_dir, *found;
+
+    RP_TRY(check_place(ctx, "output_dir", folder, rp__comm_rank(rp__world(ctx)) == 0));
+    if (t && rp__file_exists(folder)) RP_TRY(dir_take(t));
+    RP_TRY(find_run(ctx, folder, &found));
+    RP_CHECK(ctx, !found || r->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
+             "output_dir '%s' contains a run already (%s): continue it with resume=auto, or choose another output_dir", folder, found);
+    return RP_OK;
+}
+
+/* Every rank has its own files of offloaded slots and optimizer states. */
+static rp_status check_offload(rp_ctx *ctx, const rp_recipe *r)
 {
     bool slots = rp__recipe_offloads(r) && r->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY;
 
-    RP_TRY(check_place(ctx, "output_dir", r->output_dir, rp__comm_rank(rp__world(ctx)) == 0));
     if (!slots && !r->dist.state_offload) return RP_OK;
     return check_place(ctx, "activation_checkpointing.offload.path", r->activation_checkpointing.offload.path, true);
 }
 
-rp_status rp__run_dir_check(rp_trainer *t)
+static rp_status check_folders(rp_ctx *ctx, const rp_recipe *r, rp_trainer *t, rp_report *report)
 {
-    const char *folder = t->recipe->output_dir, *found;
+    rp_status output  = rp__source_refuse(ctx, r, "output_dir", check_output(ctx, r, t), report->n_errors, report);
+    rp_status offload = rp__source_refuse(ctx, r, "activation_checkpointing.offload.path", check_offload(ctx, r), report->n_errors, report);
 
-    RP_TRY(check_places(t->ctx, t->recipe));
-    if (rp__file_exists(folder)) RP_TRY(dir_take(t));
-    RP_TRY(find_run(t->ctx, folder, &found));
-    RP_CHECK(t->ctx, !found || t->recipe->resume.kind != RP_RESUME_NO, RP_ERR_EXISTS,
-             "output_dir '%s' contains a run already (%s): continue it with resume=auto, or choose another output_dir", folder,
-             found);
-    return RP_OK;
+    return output == RP_OK ? offload : output;
 }
+
+rp_status rp__run_dir_check(rp_trainer *t, rp_report *report) { return check_folders(t->ctx, t->recipe, t, report); }
+
+rp_status rp__recipe_check_folders(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report) { return check_folders(ctx, recipe, NULL, report); }
 
 static rp_status write_config(rp_trainer *t, const char *folder)
 {

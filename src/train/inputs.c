@@ -255,13 +255,15 @@ static rp_status try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, r
     if (r->dataset.path.first) RP_TRY(list_set(ctx, r, &r->dataset, "dataset", out));
     if (out->n && rp__recipe_validates(r)) RP_TRY(list_set(ctx, r, &r->dataset_val, "dataset_val", out));
     for (int i = 0; i < out->n; i++) bytes += out->set[i].bytes;
-    if (rp__recipe_missing_file(r)) out->unread = "the model's files are not there";
+    if (!r->model.path && !r->model.config) out->unread = "the recipe names no model";
+    else if (rp__recipe_missing_file(r)) out->unread = "the model's files are not there";
     else if (!has_tokenizer(ctx, r)) out->unread = "there is no tokenizer beside the model";
     if (!out->n || out->unread) return RP_OK;
     all = bytes <= most_bytes;
     if (!all) out->unread = "--data reads all";
+    int n_before     = report->n_errors;
     rp_status status = rp__source_open(ctx, r, report, &source);
-    if (status == RP_OK) status = (all ? read_sets : look_at_sets)(ctx, r, &source.config, out);
+    if (status == RP_OK && report->n_errors == n_before) status = (all ? read_sets : look_at_sets)(ctx, r, &source.config, out);
     rp__source_close(&source);
     return status;
 }
@@ -269,10 +271,15 @@ static rp_status try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, r
 rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *r, int64_t most_bytes, rp_report *report, rp_recipe_data *out)
 {
     int n_before = report->n_errors;
+    rp_report of_model;
 
-    *out             = (rp_recipe_data){ 0 };
-    rp_status status = try_data(ctx, r, most_bytes, report, out);
+    *out = (rp_recipe_data){ 0 };
+    rp__report_open(&of_model, ctx);
+    rp_status status = try_data(ctx, r, most_bytes, n_before ? &of_model : report, out);
+    bool known       = of_model.n_errors > 0;
     const char *key  = out->n > 1 ? "dataset_val.path" : "dataset.path";
+    rp__report_close(&of_model);
+    if (known) return status;
     if (status != RP_ERR_MATCH || !rp__recipe_missing_file(r)) return rp__source_refuse(ctx, r, key, status, n_before, report);
     rp__report_note(report, rp__recipe_place(r, key), "%s", ctx->error);
     return RP_OK;

@@ -89,9 +89,9 @@ rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line);
 
 /* ---- output_dir ---- */
 
-/* Check output_dir and lock it if it exists. errors RP_ERR_EXISTS it contains a run and this is no resume, or another run uses it ·
- * RP_ERR_CONFIG it cannot be written */
-rp_status rp__run_dir_check(rp_trainer *t);
+/* Check output_dir and the folder for offloading, and lock output_dir if it exists. Errors are in the report and in the status.
+ * errors RP_ERR_EXISTS output_dir contains a run and this is no resume, or another run uses it · RP_ERR_CONFIG a folder cannot be written */
+rp_status rp__run_dir_check(rp_trainer *t, rp_report *report);
 /* Create output_dir, write config.yaml and plan.json, remove states after the resumed step, open metrics.jsonl and the event file. */
 rp_status rp__run_dir_begin(rp_trainer *t);
 rp_status rp__run_dir_final(rp_trainer *t);

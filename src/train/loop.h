@@ -36,14 +36,18 @@ rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe);
 
 /* Check the recipe's data. The files must exist. With a tokenizer, up to `most_bytes` of data are read and cut into samples as a run does. If there is
  * more data, the first RP_LOOK_OBJECTS JSON objects of as many files are read and dropped (`looked`). Errors are in the report and in the status.
- * If the model's files are missing, too, missing data is a note: the recipe is for another machine. */
+ * If the model's files are missing, too, missing data is a note: the recipe is for another machine. If the report has errors already, errors of the
+ * model are not added again. */
 #define RP_LOOK_OBJECTS 16
+#define RP_LOOK_BYTES (INT64_C(16) << 20)       /* data up to this size takes a few seconds */
 typedef struct {
     struct { const char *key; bool read, looked; int64_t n_files, bytes; char text[RP_DATA_TEXT_CHARS], skipped[RP_ERROR_CHARS]; } set[2];
     int n;                              /* number of sets; 0: the recipe names no data */
     const char *unread;                 /* why the data was not read; NULL: it was */
 } rp_recipe_data;
 rp_status rp__recipe_try_data(rp_ctx *ctx, const rp_recipe *recipe, int64_t most_bytes, rp_report *report, rp_recipe_data *out);
+/* Check output_dir and the folder for offloading as a run does, but lock nothing. Errors are in the report and in the status. */
+rp_status rp__recipe_check_folders(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report);
 
 /* ---- a sweep: the same step under many budgets, and the usual modes for comparison ---- */
 

@@ -225,13 +225,24 @@ static void note_left_out(rp_trainer *t, const opening *o, rp_report *report)
         rp__report_note(report, rp__recipe_place(t->recipe, "model.path"), "%s", text);
 }
 
-/* Checks that write nothing and wait for no other rank. */
+/* Look at the data of a recipe that has errors, and return the first of them. */
+static rp_status refuse_all(rp_trainer *t, rp_status first, rp_report *report)
+{
+    rp_recipe_data data;
+
+    if (first == RP_ERR_MEMORY || !report->n_errors) return first;
+    if (rp__recipe_try_data(t->ctx, t->recipe, RP_LOOK_BYTES, report, &data) == RP_ERR_MEMORY) return RP_ERR_MEMORY;
+    return rp__report_status(report, first);
+}
+
+/* Checks that write nothing and wait for no other rank. All errors of the recipe, its folders and its data are reported at once. */
 static rp_status look(rp_trainer *t, opening *o, rp_report *report)
 {
-    RP_TRY(check_recipe(t, o, report));
     RP_CHECK(t->ctx, !t->recipe->threads || t->recipe->threads == t->ctx->threads, RP_ERR_CONFIG, "the recipe's threads are %" PRId64
              ", the context's %d: they are part of the bits", t->recipe->threads, t->ctx->threads);
-    RP_TRY(rp__run_dir_check(t));
+    rp_status recipe  = check_recipe(t, o, report);
+    rp_status folders = recipe == RP_ERR_MEMORY ? recipe : rp__run_dir_check(t, report);
+    if (recipe != RP_OK || folders != RP_OK) return refuse_all(t, recipe == RP_OK ? folders : recipe, report);
     RP_TRY(rp__inputs_open(t, rp__model_config(o->rehearsal.engine.model)));
     return set_length(t);
 }

@@ -13,4 +13,4 @@ exits reprise train tiny_from_scratch --output_dir=x
 exits reprise plan tiny_from_scratch --learning_rate 1e-4
 exits reprise plan tiny_from_scratch --deviec h100
 exits reprise ops --max_steps 3
-exits reprise validate tiny_from_scratch per_device_train_batch_size=4 gradient_checkpointing=true logging_steps=1
+exits reprise validate tiny_from_scratch per_device_train_batch_size=4 gradient_checkpointing=true logging_steps=1 dataset.path=$SOURCE/recipes/tiny_llama/config.json

@@ -9,7 +9,7 @@ echo "exit $?"
 sed "s|$SOURCE/||" err >&2
 reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=absent.txt output_dir=out
 echo "exit $?"
-reprise train tiny_from_scratch model.config=absent/config.json output_dir=out
+reprise train tiny_from_scratch model.config=absent/config.json dataset.path=absent.txt output_dir=out
 echo "exit $?"
 reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=$SOURCE/recipes/tiny_llama/config.json \
     max_seq_len=16 dist.ranks=3 output_dir=out

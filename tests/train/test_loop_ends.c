@@ -43,6 +43,16 @@ static void a_folder_that_holds_a_run_is_refused_unless_resumed(void **state)
     assert_same_final(&dir, "out", "fresh");
 }
 
+static void a_folder_that_holds_a_run_hides_no_other_error(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "out", RUN("max_steps=2"));
+    run r = run_open(&dir, "llama", "out", RUN("max_seq_len=65", "dataset.path=/nowhere/*.bin"));
+
+    assert_int_equal(r.report.n_errors, 3);
+    run_close(&r);
+}
+
 static void a_limit_below_what_the_step_reserves_is_refused_before_anything_is_written(void **state)
 {
     (void)state;
@@ -214,6 +224,7 @@ int main(void)
         TEST(a_wrong_recipe_is_refused_and_nothing_is_written),
         TEST(all_messages_of_a_wrong_recipe_come_at_once),
         TEST(a_folder_that_holds_a_run_is_refused_unless_resumed),
+        TEST(a_folder_that_holds_a_run_hides_no_other_error),
         TEST(a_limit_below_what_the_step_reserves_is_refused_before_anything_is_written),
         TEST(a_loss_that_is_not_finite_ends_the_run_and_names_the_state_kept),
         TEST(a_gradient_that_is_not_finite_ends_the_run),
