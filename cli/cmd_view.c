@@ -15,6 +15,7 @@ enum { POINTS = 24 };
 typedef struct { const char *file, *device; } view_fields;
 
 typedef struct {
+    const char *place;                          /* RUN_DIR or PLAN */
     char *plan, *metrics;                       /* paths; metrics NULL: no run */
     char *out;
     char *machine;                              /* the plan was made for it */
@@ -97,7 +98,7 @@ static rp_status make_page(const cli *c, const rp_recipe *recipe, const places *
     if (status == RP_OK) status = rp__recipe_forecast(c->ctx, recipe, &options, report, &f);
     if (status == RP_OK) status = rp__recipe_sweep(c->ctx, recipe, &(rp_sweep_options){ .n = POINTS, .device = p->device }, report, &s);
     if (status == RP_OK)
-        status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, rp__report_title(recipe, title), p->metrics }, p->out);
+        status = rp__report_page_write(c->ctx, &(rp_report_page){ &f, &s, rp__report_title(p->place, recipe, title), p->metrics }, p->out);
     if (status == RP_OK && p->machine && !p->device && strncmp(f.plan.machine, p->machine, strlen(p->machine)))
         cli_say(c, "note: the plan was made for '%s', the page's times are those of %s: --device describes another machine", p->machine, f.plan.machine);
     rp__release(s.point);
@@ -123,7 +124,7 @@ static int write_page(const cli *c, const rp_recipe *recipe, const places *p)
 static int view(cli *c, const void *given, const cli_args *args)
 {
     const view_fields *fields = given;
-    places p                  = { .device = fields->device };
+    places p                  = { .place = args->word[0], .device = fields->device };
     rp_recipe *recipe         = NULL;
     rp_report report;
     int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;

@@ -21,8 +21,9 @@ rp_status rp__report_page_fill(const rp_report_page *report, rp_bump *bump, rp_p
 /* Fills a page and writes it to a file. errors as rp__report_page_fill */
 rp_status rp__report_page_write(rp_ctx *ctx, const rp_report_page *report, const char *file);
 
-/* Describes the run in a line: "models/smollm2.gguf, 2 x 512 tokens, bf16". Returns `out`. */
+/* Describes the run in a line: "first: models/smollm2.gguf, 2 x 512 tokens, bf16". place: the folder of the run or the file of the plan; its last
+ * name begins the title. Returns `out`. */
 #define RP_TITLE_CHARS 512
-const char *rp__report_title(const rp_recipe *recipe, char out[RP_TITLE_CHARS]);
+const char *rp__report_title(const char *place, const rp_recipe *recipe, char out[RP_TITLE_CHARS]);
 
 #endif

@@ -1,14 +1,48 @@
 /* view/run_report.c -- writes the report of a run to its output folder. */
+#include "view/report.h"
+
+#include <string.h>
+
 #include "base/file.h"
 #include "comm/comm.h"
 #include "models/model.h"
 #include "rehearse/forecast.h"
-#include "view/report.h"
 
-const char *rp__report_title(const rp_recipe *r, char out[RP_TITLE_CHARS])
+/* The last name of a path in path[0 .. *n), without slashes after it. */
+static const char *last_name(const char *path, int *n)
 {
-    snprintf(out, RP_TITLE_CHARS, "%.300s, %" PRId64 " x %" PRId64 " tokens, %s", r->model.path ? r->model.path : r->model.config, r->batch_size,
-             r->max_seq_len, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    while (*n > 1 && path[*n - 1] == '/') --*n;
+    int first = *n;
+    while (first && path[first - 1] != '/') first--;
+    if (first == *n) return path;               /* "/" */
+    *n -= first;
+    return path + first;
+}
+
+static bool is_name(const char *text, int n, const char *name) { return (size_t)n == strlen(name) && !memcmp(text, name, (size_t)n); }
+
+/* A relative path as it is. The last name of an absolute one; for a config.json that of its folder: shipped configs have absolute paths. */
+static const char *model_name(const char *path, int *n)
+{
+    *n = (int)strlen(path);
+    if (*path != '/') return path;
+    const char *name = last_name(path, n);
+    if (!is_name(name, *n, "config.json") || name - path < 2) return name;
+    *n = (int)(name - path);
+    return last_name(path, n);
+}
+
+const char *rp__report_title(const char *place, const rp_recipe *r, char out[RP_TITLE_CHARS])
+{
+    int n_run = (int)strlen(place), n_model;
+    const char *run = last_name(place, &n_run), *model = model_name(r->model.path ? r->model.path : r->model.config, &n_model);
+
+    if (is_name(run, n_run, ".") || is_name(run, n_run, "..")) {
+        n_run = (int)strlen(r->output_dir);
+        run   = last_name(r->output_dir, &n_run);
+    }
+    snprintf(out, RP_TITLE_CHARS, "%.*s: %.*s, %" PRId64 " x %" PRId64 " tokens, %s", n_run < 200 ? n_run : 200, run, n_model < 200 ? n_model : 200, model,
+             r->batch_size, r->max_seq_len, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
     return out;
 }
 
@@ -18,7 +52,8 @@ static rp_status write_page(rp_ctx *ctx, const rp_recipe *recipe, const rp_forec
     char title[RP_TITLE_CHARS];
 
     if (!metrics || !file) return RP_ERR_MEMORY;
-    return rp__report_page_write(ctx, &(rp_report_page){ forecast, NULL, rp__report_title(recipe, title), rp__file_exists(metrics) ? metrics : NULL }, file);
+    rp__report_title(recipe->output_dir, recipe, title);
+    return rp__report_page_write(ctx, &(rp_report_page){ forecast, NULL, title, rp__file_exists(metrics) ? metrics : NULL }, file);
 }
 
 rp_status rp_trainer_report(rp_trainer *trainer)

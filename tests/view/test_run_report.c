@@ -20,7 +20,7 @@ static void make_page(run *r, const char *file)
     snprintf(losses, sizeof losses, "%s/metrics.jsonl", r->recipe->output_dir);
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_forecast(ctx, r->recipe, &options, &report, &f));
-    assert_ok(ctx, rp__report_page_write(ctx, &(rp_report_page){ &f, NULL, rp__report_title(r->recipe, title), losses }, file));
+    assert_ok(ctx, rp__report_page_write(ctx, &(rp_report_page){ &f, NULL, rp__report_title(r->recipe->output_dir, r->recipe, title), losses }, file));
     rp__forecast_close(&f);
     rp__report_close(&report);
     test_ctx_free(ctx);
@@ -47,6 +47,26 @@ static void the_report_of_a_run_is_the_page_of_its_recipe(void **state)
         make_page(&r, temp_path(&dir, recompute));
         assert_same_file(&dir, mine, recompute);
         run_close(&r);
+    }
+}
+
+static void a_title_names_the_run_and_the_model_without_absolute_folders(void **state)
+{
+    (void)state;
+    static const struct { const char *place, *path, *config, *wanted; } cases[] = {
+        { "runs/first", "models/a.gguf", NULL, "first: models/a.gguf, 2 x 16 tokens, fp32" },
+        { "/home/me/first//", "/models/SmolLM2/", NULL, "first: SmolLM2, 2 x 16 tokens, fp32" },
+        { ".", NULL, "/usr/share/reprise/recipes/tiny_llama/config.json", "out: tiny_llama, 2 x 16 tokens, fp32" },
+        { "..", NULL, "/config.json", "out: config.json, 2 x 16 tokens, fp32" },
+        { "/", NULL, "c/config.json", "/: c/config.json, 2 x 16 tokens, fp32" },
+    };
+    rp_recipe recipe = { .batch_size = 2, .max_seq_len = 16, .dtype = RP_TRAIN_FP32, .output_dir = "/tmp/out" };
+    char title[RP_TITLE_CHARS];
+
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        recipe.model.path   = cases[i].path;
+        recipe.model.config = cases[i].config;
+        assert_string_equal(rp__report_title(cases[i].place, &recipe, title), cases[i].wanted);
     }
 }
 
@@ -127,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_report_of_a_run_is_the_page_of_its_recipe),
+        TEST(a_title_names_the_run_and_the_model_without_absolute_folders),
         TEST(a_report_between_steps_changes_no_bit),
         TEST(a_failing_allocation_is_told_and_the_old_report_stays),
         TEST(the_page_of_a_long_run_shows_some_of_its_steps_and_its_first_and_last),
