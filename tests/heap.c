@@ -55,7 +55,7 @@ static void die(const char *what, const block *b)
     abort();
 }
 
-static void tell_maker(void)
+static void print_maker(void)
 {
     void *caller[32];
 
@@ -74,7 +74,7 @@ static void enter(block *b)
     all.before        = b;
     pthread_mutex_unlock(&lock);
     heap_live++;
-    if (b->number == stop_at) tell_maker();
+    if (b->number == stop_at) print_maker();
 }
 
 static void leave(block *b)
@@ -252,7 +252,7 @@ static bool sort_blocks(void)
 }
 
 /* How many blocks behind number `from` nothing leads to. MPI's own are not ours. */
-static int tell_leaks(int64_t from)
+static int print_leaks(int64_t from)
 {
     bool mpi = false;
     int n    = 0;
@@ -291,6 +291,6 @@ int __wrap_main(int argc, char **argv)
     if (number) stop_at = strtoll(number, NULL, 10);
     int64_t before = n_made;
     int status     = __real_main(argc, argv);
-    return status ? status : tell_leaks(before) != 0;
+    return status ? status : print_leaks(before) != 0;
 }
 #endif

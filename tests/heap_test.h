@@ -38,8 +38,8 @@ static inline void heap_resume(rp_ctx *ctx, heap_faults f)
     heap_countdown       = f.heap;
 }
 
-/* Of another library's memory its own errors may tell. */
-static bool heap_told(rp_ctx *ctx, rp_status status)
+/* Another library may report missing memory by an error of its own. */
+static bool heap_reported(rp_ctx *ctx, rp_status status)
 {
     return status == RP_ERR_MEMORY || strstr(rp_error(ctx), "Cannot allocate memory");
 }
@@ -54,7 +54,7 @@ static bool heap_round(rp_ctx *ctx, const heap_sweep *s, bool heap, int64_t k, h
     bool fired           = heap ? heap_countdown == 0 : ctx->fault_countdown == 0;
     heap_countdown       = 0;
     ctx->fault_countdown = 0;
-    if (status != RP_OK ? !fired || !(heap ? heap_told(ctx, status) : status == RP_ERR_MEMORY) : fired && !heap && !s->survives)
+    if (status != RP_OK ? !fired || !(heap ? heap_reported(ctx, status) : status == RP_ERR_MEMORY) : fired && !heap && !s->survives)
         fail_msg("%s allocation %lld %s: status %d: %s", heap ? "heap" : "host", (long long)k, fired ? "failed" : "was not made", (int)status, rp_error(ctx));
     if (heap_live != live)
         fail_msg("%s allocation %lld left %lld blocks: status %d", heap ? "heap" : "host", (long long)k, (long long)(heap_live - live), (int)status);

@@ -44,7 +44,7 @@ static inline void assert_read(const reading *r)
 }
 
 /* Some message of the report is exactly this. */
-static inline void assert_told(const reading *r, const char *wanted)
+static inline void assert_reported(const reading *r, const char *wanted)
 {
     char line[1024], all[8192] = "";
 
@@ -53,14 +53,14 @@ static inline void assert_told(const reading *r, const char *wanted)
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "\n  %s", line);
     }
-    fail_msg("'%s' is missing; told:%s", wanted, all);
+    fail_msg("'%s' is missing; reported:%s", wanted, all);
 }
 
 static inline void assert_error(const char *text, const char *setting, const char *wanted)
 {
     reading r = read_one(text, setting);
 
-    assert_told(&r, wanted);
+    assert_reported(&r, wanted);
     assert_int_equal(r.status, RP_ERR_CONFIG);
     assert_null(r.recipe);
     end(&r);

@@ -1,4 +1,4 @@
-# A folder is its files, a glob of two stars those of all folders below, and a list of objects is data as lines of them are.
+# A folder stands for its files, a glob with two stars for those of all folders below. A list of objects is data like lines of objects.
 mkdir -p d/deep/er d/.git
 printf 'ONE TWO THREE FOUR FIVE SIX SEVEN' | tee d/a.txt d/deep/er/b.md d/.git/c.txt >d/program.c
 printf '{"text": "ONE TWO"}\n{"text": "THREE FOUR FIVE"}\n' >lines.jsonl

@@ -1,4 +1,4 @@
-# What is no text, or has other columns, is told with what to do; nothing is written.
+# A file that is no text or has other columns is reported with the change to make. Nothing is written.
 printf '\377\376h\0i\0' >utf16.txt
 printf '%%PDF-1.4\n' >a.pdf
 printf 'PK\3\4\24\0' >a.docx

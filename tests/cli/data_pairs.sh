@@ -1,4 +1,4 @@
-# Prompts with answers are written by the model's chat template where it has one, unless told otherwise; a run says which.
+# Prompts with answers are written by the model's chat template, if it has one and the recipe does not disable it. A run prints which.
 mkdir m && cp "$SOURCE"/tests/golden/models/smollm2/config.json "$SOURCE"/tests/golden/models/smollm2/model.safetensors "$SOURCE"/recipes/tiny_llama/tokenizer.json m
 echo '[{"instruction": "ADD", "input": "1 2", "output": "3"}, {"instruction": "STOP", "input": "", "output": "OK"}]' >alpaca.json
 printf '{"Q": "ADD", "A": "3"}\n' >pairs.jsonl

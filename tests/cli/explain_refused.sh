@@ -1,5 +1,5 @@
 # exit: 2
-# As validate tells it; nothing is printed and exit is 2.
+# The errors are those of validate. Nothing is printed, and the exit code is 2.
 cat >wrong.yaml <<YAML
 model: {config: $SOURCE/recipes/tiny_llama/config.json}
 activation_checkpointing:

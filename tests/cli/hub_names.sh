@@ -1,4 +1,4 @@
-# The name of a model on the hub where a path is wanted: how to get it is told.
+# A name of a model on the hub instead of a path: the message has the command that gets it.
 exits() { "$@"; echo "exit $?"; }
 exits reprise train tiny_from_scratch '~model.config' model.path=HuggingFaceTB/SmolLM2-135M dataset.path=text output_dir=out
 exits reprise generate HuggingFaceTB/SmolLM2-135M -p A

@@ -1,4 +1,4 @@
-# Where nothing can be written, or nothing is to be read, is told before any work: exit 2, and nothing is left there.
+# A place that cannot be written or read is an error before any work: exit 2, and nothing is written there.
 : >file
 mkdir folder
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 \

@@ -1,5 +1,5 @@
 # exit: 2
-# What plan says a step takes, a run measures, at budgets from the least up; what does not fit is 3; a plan file is replayed, and refused when stale.
+# A run measures the figures of plan, at budgets from the least up. If nothing fits, the exit code is 3. A plan file is replayed, and refused if stale.
 # Bytes depend on the machine: they are compared, not shown.
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 batch_size=2 max_steps=2 threads=1

@@ -1,4 +1,4 @@
-# A run may be made longer: what becomes of the learning rate is told before its next step. A constant rate stays.
+# A run may be made longer: the new learning rate is printed before its next step. A constant rate stays.
 printf 'one two three four five six seven eight %.0s' 1 2 3 4 5 6 7 8 9 >text
 run() {
     reprise train tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=text max_seq_len=16 batch_size=2 epochs=9 threads=1 \

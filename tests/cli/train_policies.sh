@@ -25,5 +25,5 @@ ls -A slots/here
 REPRISE_TEST_DEVICE=${REPRISE_TEST_DEVICE:-cpu} run other_device $ac.rules='[{op: matmul, fate: offload}]' $ac.offload.to=memory
 run kept $ac.offload.path=unused
 [ ! -e unused ] || echo made
-# What a budget asks for is told, too; how much that is, is the machine's to say.
+# The changes of a plan for a budget are printed, too; their amount depends on the machine.
 run budget memory_budget=$((reserved - 64)) | sed 's/[0-9.]* %/N %/'

@@ -24,7 +24,7 @@ code=$?
 wait $!
 same $code left
 cut -d ' ' -f 1 first
-# A limit of file sizes is told as a full disk is.
+# A limit of file sizes is reported like a full disk.
 (ulimit -f 700; run limited save_every_n_steps=5 2>err)
 echo "exit $?"
 sed -n '$s/:.*write/: … write/p' err

@@ -1,4 +1,4 @@
-# What is chosen, and names that the model does not know, as a run would tell them.
+# The chosen modules, and names that the model does not have, as a run reports them.
 valid() { reprise validate tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json '~dataset' "$@"; }
 ac=activation_checkpointing
 valid enable_activation_checkpointing=true

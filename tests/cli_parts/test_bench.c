@@ -128,7 +128,7 @@ static void an_update_counts_weights_states_and_the_gradient(void **state)
     test_ctx_free(ctx);
 }
 
-/* A step that runs its blocks again has the FLOPs of one that keeps all, and products that run again beside them. */
+/* A step that recomputes its blocks has the FLOPs of one that keeps everything, plus those of the recomputed products. */
 static void a_step_has_tokens_and_the_share_of_its_products(void **state)
 {
     (void)state;

@@ -189,7 +189,7 @@ static void blocks_and_lines_across_are_where_the_drawing_has_them(void **state)
     }
 }
 
-static void nobody_tells_the_colors_of_ranks_only_thought_of(void **state)
+static void ranks_on_shapes_alone_have_no_colors(void **state)
 {
     (void)state;
     rp_comm *whole, *part;
@@ -224,7 +224,7 @@ static bool test_nothing(rp_engine_request *request, bool *done, char *why)
     return false;
 }
 
-static void what_the_library_says_of_its_failure_is_told(void **state)
+static void what_the_library_says_of_its_failure_is_reported(void **state)
 {
     (void)state;
     rp_engine fails = rp__engine_shapes;
@@ -309,8 +309,8 @@ int main(void)
         cmocka_unit_test(lists_of_parts_are_apart),
         cmocka_unit_test(a_message_that_mpi_cannot_count_is_refused_in_rehearsals_too),
         cmocka_unit_test(blocks_and_lines_across_are_where_the_drawing_has_them),
-        cmocka_unit_test(nobody_tells_the_colors_of_ranks_only_thought_of),
-        cmocka_unit_test(what_the_library_says_of_its_failure_is_told),
+        cmocka_unit_test(ranks_on_shapes_alone_have_no_colors),
+        cmocka_unit_test(what_the_library_says_of_its_failure_is_reported),
         cmocka_unit_test(a_rank_ends_all_when_its_launcher_has_read_what_it_said),
         cmocka_unit_test(each_allocation_may_fail),
     };

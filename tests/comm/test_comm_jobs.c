@@ -269,7 +269,7 @@ static void one_rank_can_end_all(void **state)
     }
 }
 
-static void a_module_that_is_not_there_is_told(void **state)
+static void a_module_that_is_not_there_is_reported(void **state)
 {
     need_mpi(state);
     FOR_EACH_MPI(mpi) {
@@ -280,7 +280,7 @@ static void a_module_that_is_not_there_is_told(void **state)
     }
 }
 
-static void a_library_that_is_no_module_is_told(void **state)
+static void a_library_that_is_no_module_is_reported(void **state)
 {
     need_mpi(state);
     FOR_EACH_MPI(mpi) {
@@ -292,7 +292,7 @@ static void a_library_that_is_no_module_is_told(void **state)
 }
 
 /* By itself each process would be a job of one rank, and all would write the same files. */
-static void the_module_of_another_mpi_is_told(void **state)
+static void the_module_of_another_mpi_is_reported(void **state)
 {
     need_mpi(state);
     if (!has(0) || !has(1)) skip();
@@ -313,9 +313,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_the_limit),
         cmocka_unit_test(a_call_of_mpi_that_does_not_come_back_is_ended),
         cmocka_unit_test(one_rank_can_end_all),
-        cmocka_unit_test(a_module_that_is_not_there_is_told),
-        cmocka_unit_test(a_library_that_is_no_module_is_told),
-        cmocka_unit_test(the_module_of_another_mpi_is_told),
+        cmocka_unit_test(a_module_that_is_not_there_is_reported),
+        cmocka_unit_test(a_library_that_is_no_module_is_reported),
+        cmocka_unit_test(the_module_of_another_mpi_is_reported),
     };
 
     if (argc > 1) return be_rank(argv[1]);

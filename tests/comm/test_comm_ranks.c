@@ -282,7 +282,7 @@ static void share_puts_values_in_the_order_of_ranks(void **state)
     }
 }
 
-static void tell_brings_one_ranks_bytes_to_all(void **state)
+static void a_broadcast_brings_one_ranks_bytes_to_all(void **state)
 {
     (void)state;
     for (int from = 0; from < ranks; from++) {
@@ -298,20 +298,20 @@ static void all_ranks_take_the_status_and_the_sentence_of_the_one_that_failed(vo
 {
     (void)state;
     for (int failing = 0; failing < ranks; failing++) {
-        char told[128];
+        char reported[128];
         rp_status mine = rank == failing ? rp_fail(ctx, RP_ERR_FORMAT, "shard %d is too short", failing) : RP_OK;
         if (mine != RP_OK) rp__fail_line(ctx, "  and this stands around it");
         assert_int_equal(rp__comm_agree(ctx, world, mine), RP_ERR_FORMAT);
-        snprintf(told, sizeof told, "%sshard %d is too short\n  and this stands around it", "", failing);
-        if (rank != failing) snprintf(told, sizeof told, "rank %d: shard %d is too short\n  and this stands around it", failing, failing);
-        assert_string_equal(rp_error(ctx), told);
+        snprintf(reported, sizeof reported, "%sshard %d is too short\n  and this stands around it", "", failing);
+        if (rank != failing) snprintf(reported, sizeof reported, "rank %d: shard %d is too short\n  and this stands around it", failing, failing);
+        assert_string_equal(rp_error(ctx), reported);
         assert_int_equal(rp__comm_agreed(world), RP_ERR_FORMAT);
     }
     assert_ok(ctx, rp__comm_agree(ctx, world, RP_OK));
     assert_int_equal(rp__comm_agreed(world), RP_OK);
 }
 
-static void of_many_failures_the_first_ranks_is_told_before_any_interruption(void **state)
+static void the_failure_of_the_first_rank_is_reported_before_any_interruption(void **state)
 {
     (void)state;
     int first = ranks > 1 ? 1 : 0;
@@ -337,9 +337,9 @@ int main(void)
         cmocka_unit_test(a_split_holds_those_of_one_color_in_their_order),
         cmocka_unit_test(blocks_and_lines_across_meet_only_their_own),
         cmocka_unit_test(share_puts_values_in_the_order_of_ranks),
-        cmocka_unit_test(tell_brings_one_ranks_bytes_to_all),
+        cmocka_unit_test(a_broadcast_brings_one_ranks_bytes_to_all),
         cmocka_unit_test(all_ranks_take_the_status_and_the_sentence_of_the_one_that_failed),
-        cmocka_unit_test(of_many_failures_the_first_ranks_is_told_before_any_interruption),
+        cmocka_unit_test(the_failure_of_the_first_rank_is_reported_before_any_interruption),
     };
 
     return cmocka_run_group_tests(tests, ranks_setup, ranks_teardown);

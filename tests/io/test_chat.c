@@ -30,7 +30,7 @@ static rp_chat *chat_of(rp_ctx *ctx, const char *family)
     return chat;
 }
 
-/* The texts told, their answers in brackets: "<s>hi[yes</s>]". A bar between texts. */
+/* The rendered texts, their answers in brackets: "<s>hi[yes</s>]". A bar between texts. */
 enum { MARKED_CHARS = 8192 };
 
 static void append(char *to, const char *text, int64_t bytes)

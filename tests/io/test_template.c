@@ -92,7 +92,7 @@ static void assert_refused(rp_ctx *ctx, const char *text, rp_status expected, co
     if (message) assert_string_equal(rp_error(ctx), message);
 }
 
-static void what_is_wrong_is_told_with_its_line(void **state)
+static void what_is_wrong_is_reported_with_its_line(void **state)
 {
     static const struct { const char *text; rp_status status; const char *message; } cases[] = {
         { "a\n{% if x %}", RP_ERR_FORMAT, "the chat template of 'm', line 2: it ends where 'endif' was expected" },
@@ -258,7 +258,7 @@ static void depth_has_a_limit_wherever_it_comes_from(void **state)
     test_ctx_free(ctx);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     static const char text[] = "{% macro f(a) %}{{ a }}{% endmacro %}{% set x = [1, 2] %}{% for i in x %}{{ f(i) ~ {'a': i}|tojson }}{% endfor %}"
                                "{% generation %}{{ 'a b'.split() | join('-') }}{% endgeneration %}";
@@ -282,13 +282,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statements_and_expressions_mean_what_jinja_means),
         cmocka_unit_test(templates_of_all_families_render_as_in_transformers),
-        cmocka_unit_test(what_is_wrong_is_told_with_its_line),
+        cmocka_unit_test(what_is_wrong_is_reported_with_its_line),
         cmocka_unit_test(no_template_takes_more_than_its_limits),
         cmocka_unit_test(every_operation_pays_for_the_bytes_it_goes_over),
         cmocka_unit_test(looking_for_a_name_pays_for_those_it_passes),
         cmocka_unit_test(memory_is_counted_as_it_is_held),
         cmocka_unit_test(depth_has_a_limit_wherever_it_comes_from),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,10 +239,10 @@ static rp_status append_text(void *user, const rp_template_text *text)
     return RP_OK;
 }
 
-static rp_status talk(rp_chat *chat, const conversation *c, char *told, rp_template_text *asked)
+static rp_status talk(rp_chat *chat, const conversation *c, char *rendered, rp_template_text *asked)
 {
     RP_TRY(rp__chat_ask(chat, c->messages, asked));
-    rp_status status = rp__chat_render(chat, c->messages, c->tools, true, append_text, told);
+    rp_status status = rp__chat_render(chat, c->messages, c->tools, true, append_text, rendered);
     if (status != RP_OK) rp__template_text_free(asked);
     return status;
 }
@@ -252,17 +252,17 @@ static rp_status talks_alike(rp_ctx *ctx, void *user)
     conversation *c        = user;
     rp_chat *chat          = NULL;
     rp_template_text asked = { 0 };
-    char told[ROOM]        = "";
+    char rendered[ROOM]        = "";
 
     RP_TRY(rp__chat_new(ctx, "m", c->text, c->bytes, NULL, &chat));
-    rp_status status = talk(chat, c, told, &asked);
+    rp_status status = talk(chat, c, rendered, &asked);
     rp__chat_free(chat);
     RP_TRY(status);
     if (!c->want[0]) {
-        snprintf(c->want, sizeof c->want, "%s", told);
+        snprintf(c->want, sizeof c->want, "%s", rendered);
         snprintf(c->asked, sizeof c->asked, "%s", asked.text);
     }
-    assert_string_equal(told, c->want);
+    assert_string_equal(rendered, c->want);
     assert_string_equal(asked.text, c->asked);
     rp__template_text_free(&asked);
     return RP_OK;

@@ -1,4 +1,4 @@
-/* Claims about packed files: they read as what was packed, in any portions, and what is damaged is told with its place. */
+/* Claims about packed files: they read as what was packed, in any portions, and what is damaged is reported with its place. */
 /* ctest: device-free thread-free */
 #include "rp_test.h"
 
@@ -252,8 +252,8 @@ static void what_follows_packed_data_must_be_packed(void **state)
 
 /* ---- UTF-8 ---- */
 
-/* The first byte of `text` that is not UTF-8 is told with its offset, whatever the portions and the packing; without one all is read. */
-static void assert_told(rp_ctx *ctx, const temp_dir *dir, blob text)
+/* The first byte of `text` that is not UTF-8 is reported with its offset, in any portions and packing; without one all is read. */
+static void assert_reported(rp_ctx *ctx, const temp_dir *dir, blob text)
 {
     static const int64_t portions[] = { 1, 2, 3, 7, 1 << 16 };
     size_t bad = (size_t)rp__utf8_valid(text.at, (int64_t)text.n);
@@ -295,12 +295,12 @@ static void text_that_is_not_utf8_is_refused_with_its_first_bad_byte(void **stat
     temp_dir dir = temp_make();
 
     (void)state;
-    for (int i = 0; i < RP_COUNT(texts); i++) assert_told(ctx, &dir, (blob){ (char *)texts[i], strlen(texts[i]) });
+    for (int i = 0; i < RP_COUNT(texts); i++) assert_reported(ctx, &dir, (blob){ (char *)texts[i], strlen(texts[i]) });
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
 
-/* ASCII is passed over in steps: no place in a step hides a bad byte, and none is told of a good one. */
+/* ASCII is passed over in steps: no place in a step hides a bad byte, and none is reported of a good one. */
 static void a_bad_byte_is_found_at_each_place_behind_ascii(void **state)
 {
     static const char *const ends[] = { "", "\xff", "\xc3", "\xc3\xa9", "\xc3\xa9\x80", ("\xf0\x9f\x98\x80" "aaaaaaaa\xed\xa0\x80") };
@@ -336,11 +336,11 @@ static void characters_that_reads_cut_are_whole(void **state)
         memcpy(text.at + text.n, each, strlen(each));
         text.n += strlen(each);
     }
-    assert_told(ctx, &dir, text);
+    assert_reported(ctx, &dir, text);
     for (size_t at = 65533; at < 65540; at++) {
         char was    = text.at[at];
         text.at[at] = '\xff';
-        assert_told(ctx, &dir, text);
+        assert_reported(ctx, &dir, text);
         text.at[at] = was;
     }
     free(text.at);

@@ -7,7 +7,7 @@
 static const char *const names[] = { "bert",          "gpt2_dropout", "gemma3_text", "llama_bias", "mixtral_balanced", "qwen3_moe_mixed",
                                      "phi3_longrope", "olmo2",        "idefics3" };
 
-static void each_failing_allocation_of_a_new_model_is_told(void **state)
+static void each_failing_allocation_of_a_new_model_is_reported(void **state)
 {
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
     rp_mem before, after;
@@ -34,7 +34,7 @@ static void each_failing_allocation_of_a_new_model_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_failing_allocation_of_a_new_model_is_told),
+        cmocka_unit_test(each_failing_allocation_of_a_new_model_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void each_wrong_field_is_named(void **state)
 }
 
 /* An error about two fields gives each its own number. */
-static void fields_that_do_not_fit_each_other_are_told_with_their_numbers(void **state)
+static void fields_that_do_not_fit_each_other_are_reported_with_their_numbers(void **state)
 {
     (void)state;
     assert_refused("{" LLAMA ", 'num_key_value_heads': 3}", RP_ERR_CONFIG,
@@ -161,7 +161,7 @@ int main(void)
         TEST(overrides_are_set_over_the_file_and_typed),
         TEST(error_in_an_override_stands_at_its_line),
         TEST(each_wrong_field_is_named),
-        TEST(fields_that_do_not_fit_each_other_are_told_with_their_numbers),
+        TEST(fields_that_do_not_fit_each_other_are_reported_with_their_numbers),
         TEST(fields_that_would_change_the_numbers_are_refused),
         TEST(unknown_field_is_named_with_the_nearest_one),
         TEST(unknown_family_is_named_with_those_there_are),

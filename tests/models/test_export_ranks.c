@@ -92,7 +92,7 @@ static void all_ranks_write_the_file_that_one_would(void **state)
         }
 }
 
-/* Its file cannot be made, there is no memory for the window, the disk is full: the others are told. */
+/* Its file cannot be made, there is no memory for the window, the disk is full: the others are reported. */
 static void a_writer_that_fails_fails_all(void **state)
 {
     (void)state;

@@ -165,7 +165,7 @@ static void tokens_are_drawn_as_often_as_their_probability_says(void **state)
     test_ctx_free(ctx);
 }
 
-static void a_text_ends_at_a_stop_id_at_the_context_or_when_told(void **state)
+static void a_text_ends_at_a_stop_id_at_the_context_or_on_request(void **state)
 {
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
@@ -262,7 +262,7 @@ int main(void)
         cmocka_unit_test(a_seed_gives_one_text_and_others_give_others),
         cmocka_unit_test(the_likeliest_is_drawn_at_top_1_and_at_no_temperature),
         cmocka_unit_test(tokens_are_drawn_as_often_as_their_probability_says),
-        cmocka_unit_test(a_text_ends_at_a_stop_id_at_the_context_or_when_told),
+        cmocka_unit_test(a_text_ends_at_a_stop_id_at_the_context_or_on_request),
         cmocka_unit_test(a_prompt_that_does_not_fit_is_refused),
         cmocka_unit_test(logits_that_are_not_finite_are_an_error),
         cmocka_unit_test(any_allocation_may_fail),

@@ -222,7 +222,7 @@ static void assert_not_whole(const char *variant, const char *whole, rp_status e
 
     config.adapter = (rp_adapter_config){ .lora = { .rank = 2, .alpha = 4 }, .whole = &whole, .n_whole = 1 };
     assert_int_equal(rp__model_build(ctx, &config, RP_F32, &m), expected);
-    if (!strstr(rp_error(ctx), wanted)) fail_msg("'%s' is not told but: %s", wanted, rp_error(ctx));
+    if (!strstr(rp_error(ctx), wanted)) fail_msg("'%s' is not reported, but: %s", wanted, rp_error(ctx));
     rp__model_config_drop(&config);
     test_ctx_free(ctx);
 }

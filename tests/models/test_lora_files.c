@@ -162,7 +162,7 @@ static void assert_refused_of(const char *variant, const char *key, json_t *valu
     rp__report_open(&report, ctx);
     rp_status status = rp__model_files_open(ctx, dir.path, NULL, &report, &files);
     assert_int_not_equal(status, RP_OK);
-    if (!strstr(rp_error(ctx), wanted)) fail_msg("'%s' is not told but: %s", wanted, rp_error(ctx));
+    if (!strstr(rp_error(ctx), wanted)) fail_msg("'%s' is not reported, but: %s", wanted, rp_error(ctx));
     rp__report_close(&report);
     free(text);
     json_decref(config);

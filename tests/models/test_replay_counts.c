@@ -1,5 +1,5 @@
-/* Claims about work: each call runs again exactly as often as the rules imply. The tables are the tape of a model, a line a call, with the
- * ways to checkpoint that run it once more (a letter twice: twice). What has no letter never runs again: nothing does that nobody reads. */
+/* Claims about work: each call is replayed exactly as often as the rules imply. The tables are the tape of a model, a line a call, with the
+ * ways to checkpoint that replay it (a letter twice: twice). A call without a letter is never replayed, because nothing reads its result. */
 #include "sized_model.h"
 
 /* The ways, by letter:
@@ -7,7 +7,7 @@
  *   F every block a region             P every mlp       T every attn
  *   X F, with every attn and mlp in them, and every linear in those: what an inner region's output takes runs for the outer one, too
  *   S selective_op as it is            M … save: [matmul]      A … save: [attention]      Q F, and attn.output kept
- *   n norms op by op                   s activations op by op  Z everything, op by op    o S, and attn.output made again
+ *   n norms op by op                   s activations op by op  Z everything, op by op    o S, and attn.output recomputed
  */
 typedef struct { const char *path, *op, *again; } line;
 
@@ -38,7 +38,7 @@ static const table llama = { 2, 17, 2, {
     { "output", "linear_cross_entropy",   "            Z " },
 } };
 
-/* What decides never runs again, whatever asks for it. */
+/* A call that decides is never replayed. */
 static const table mixture = { 2, 21, 2, {
     { "tok_embeddings", "embedding",      "            Z " },
     { "", "dropout",                      "            Z " },
@@ -151,7 +151,7 @@ static const counted_way ways[] = {
     { { "blocks, every attn and mlp, every linear", .mode = RP_MODE_FULL,
         .conditions = { "any: [{ path: '*.mlp' }, { path: '*.attn' }]", "module_type: Linear" } }, 'X' },
     { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" } }, 'S' },
-    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" },
+    { { "selective_op, attn.output recomputed", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "grouped_matmul", "attention", "reduce_scatter" },
         .rules = "[{ path: '*.attn.output', fate: recompute }]" }, 'o' },
     { { "selective_op, matmul", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul" } }, 'M' },
     { { "selective_op, attention", .mode = RP_MODE_SELECTIVE_OP, .save = { "attention" } }, 'A' },
@@ -161,7 +161,7 @@ static const counted_way ways[] = {
     { { "activations op by op", .rules = "[{ op: swiglu, fate: recompute }, { op: gelu, fate: recompute }]" }, 's' },
     { { "full, everything kept", .mode = RP_MODE_FULL, .rules = "[{ op: '*', fate: keep }]" }, '-' },
     { { "full, everything offloaded", .mode = RP_MODE_FULL, .rules = "[{ op: '*', fate: offload }]" }, '-' },
-    { { "everything made again", .rules = "[{ op: '*', fate: recompute }]" }, 'Z' },
+    { { "everything recomputed", .rules = "[{ op: '*', fate: recompute }]" }, 'Z' },
 };
 
 static void check_way(sized_model *m, const counted_way *w)

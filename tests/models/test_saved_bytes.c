@@ -8,8 +8,8 @@
  *
  *   N none                    F every block a region          P every mlp           T every attn          X blocks, and every mlp in them
  *   S selective_op as it is   M … save: [matmul]   A … save: [attention]   R … save: [rmsnorm, layernorm]    K F and everything kept
- *   n no region, norms made again op by op        s no region, the activation made again op by op           b both
- *   o S, and attn.output made again               Z everything made again                                   - everything elsewhere
+ *   n no region, norms recomputed op by op        s no region, the activation recomputed op by op           b both
+ *   o S, and attn.output recomputed               Z everything recomputed                                   - everything offloaded
  *
  * "The activation" is swiglu or gelu. What add, down and dropout make is read by no backward.
  */
@@ -136,7 +136,7 @@ static const checked_way ways[] = {
     { { "selective_layer, every 2nd, offset 1", .mode = RP_MODE_SELECTIVE_LAYER, .every = 2, .offset = 1 }, "FN" },
     { { "selective_layer, every 3rd, offset 2", .mode = RP_MODE_SELECTIVE_LAYER, .every = 3, .offset = 2 }, "NFN" },
     { { "selective_op", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" } }, "S" },
-    { { "selective_op, attn.output made again", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" },
+    { { "selective_op, attn.output recomputed", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul", "attention", "reduce_scatter" },
         .rules = "[{ path: '*.attn.output', fate: recompute }]" }, "o" },
     { { "selective_op, matmul", .mode = RP_MODE_SELECTIVE_OP, .save = { "matmul" } }, "M" },
     { { "selective_op, attention", .mode = RP_MODE_SELECTIVE_OP, .save = { "attention" } }, "A" },
@@ -154,8 +154,8 @@ static const checked_way ways[] = {
     { { "keep all in regions", .mode = RP_MODE_FULL, .rules = EVERYTHING }, "K" },
     { { "keep all in nested regions", .mode = RP_MODE_FULL, .conditions = { "path: '*.mlp'", "module_type: Linear" },
         .rules = EVERYTHING }, "K" },
-    { { "everything made again", .mode = RP_MODE_NONE, .rules = "[{ op: '*', fate: recompute }]" }, "Z" },
-    { { "everything made again, in regions", .mode = RP_MODE_FULL, .rules = "[{ op: '*', fate: recompute }]" }, "Z" },
+    { { "everything recomputed", .mode = RP_MODE_NONE, .rules = "[{ op: '*', fate: recompute }]" }, "Z" },
+    { { "everything recomputed, in regions", .mode = RP_MODE_FULL, .rules = "[{ op: '*', fate: recompute }]" }, "Z" },
     { { "everything offloaded", .mode = RP_MODE_NONE, .rules = "[{ op: '*', fate: offload }]" }, "-" },
 };
 
@@ -205,10 +205,10 @@ static void check_way(sized_model *m, const checked_way *w)
     if (saved != expected)
         fail_msg("%s: %s: %" PRId64 " bytes are saved, %" PRId64 " by the formula", w->way.name, what, saved, expected);
     if (stats.offloaded_bytes != offloaded(w, &m->sizes))
-        fail_msg("%s: %s: %" PRId64 " bytes went away, %" PRId64 " by the formula", w->way.name, what, stats.offloaded_bytes,
+        fail_msg("%s: %s: %" PRId64 " bytes are offloaded, %" PRId64 " by the formula", w->way.name, what, stats.offloaded_bytes,
                  offloaded(w, &m->sizes));
     if (saved + stats.offloaded_bytes != listed)
-        fail_msg("%s: %s: %" PRId64 " bytes are saved or away, %" PRId64 " are listed", w->way.name, what, saved + stats.offloaded_bytes,
+        fail_msg("%s: %s: %" PRId64 " bytes are saved or offloaded, %" PRId64 " are listed", w->way.name, what, saved + stats.offloaded_bytes,
                  listed);
     assert_ok(m->ctx, rp__backward(m->ctx, loss));
     assert_int_equal(saved_now(m->ctx), 0);

@@ -1,4 +1,4 @@
-/* Batch norm in a model that trains: running statistics move once a step, whatever is computed again. */
+/* Batch norm in a model that trains: running statistics are updated once a step, also if the op is recomputed. */
 #include "bn_mlp.h"
 
 enum { BLOCKS = 3, STEPS = 3 };

@@ -85,7 +85,7 @@ static void tree_free(tree *t)
 
 /* ---- paths and walks ---- */
 
-static void a_path_tells_the_layer_it_leads_through(void **state)
+static void a_path_has_the_layer_it_leads_through(void **state)
 {
     static const struct { const char *path; int64_t layer; } rows[] = {
         { "layers.3.attn.q", 3 }, { "decoder.layers.12", 12 }, { "0", 0 }, { "a.7.b.8", 7 }, { "layers.007", 7 }, { "x2.4", 4 },
@@ -373,7 +373,7 @@ static void a_list_of_modules_cannot_be_called(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_tells_the_layer_it_leads_through),
+        cmocka_unit_test(a_path_has_the_layer_it_leads_through),
         cmocka_unit_test(a_walk_visits_parents_first_and_nothing_beside_its_root),
         cmocka_unit_test(a_module_knows_its_path_its_parent_and_itself_while_it_runs),
         cmocka_unit_test(a_list_of_modules_cannot_be_called),

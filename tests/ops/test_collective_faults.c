@@ -189,7 +189,7 @@ static rp_status small_things(rp_ctx *ctx)
     return rp__comm_barrier(ctx, rp__world(ctx), "the end");
 }
 
-/* This rank has failed, and all are told. */
+/* This rank has failed, and all are reported. */
 static rp_status an_agreement(rp_ctx *ctx)
 {
     rp_status status = rp__comm_agree(ctx, rp__world(ctx), rp_fail(ctx, RP_ERR_IO, "no such file"));

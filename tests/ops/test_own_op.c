@@ -233,12 +233,12 @@ static void an_own_op_needs_no_cost(void **state)
     chain_free(&c);
 }
 
-static struct { int first, again, told_wrong; } runs;
+static struct { int first, again, mismatches; } runs;
 
 static void counted_forward(const rp_op_call *c)
 {
     ++*(c->replaying ? &runs.again : &runs.first);
-    if (c->replaying != rp_is_replaying(c->ctx)) runs.told_wrong++;
+    if (c->replaying != rp_is_replaying(c->ctx)) runs.mismatches++;
     swish_forward(c);
 }
 
@@ -261,7 +261,7 @@ static void an_own_op_in_a_region_runs_again_and_gives_the_same_bits(void **stat
         assert_ok(c.ctx, rp_tensor_read(rp_tensor_grad(c.w), grad[region], HIDDEN * IN));
         assert_int_equal(runs.first, 1);
         assert_int_equal(runs.again, region);
-        assert_int_equal(runs.told_wrong, 0);
+        assert_int_equal(runs.mismatches, 0);
         chain_free(&c);
     }
     assert_memory_equal(grad[0], grad[1], sizeof grad[0]);
@@ -360,7 +360,7 @@ static void a_name_is_taken_once_in_a_context(void **state)
     test_ctx_free(other);
 }
 
-static void an_op_that_the_context_was_not_told_of_is_not_there(void **state)
+static void an_op_that_is_not_registered_is_not_there(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
@@ -518,7 +518,7 @@ int main(void)
         cmocka_unit_test(every_allocation_of_a_step_with_an_own_op_may_fail),
         cmocka_unit_test(a_wrong_declaration_is_refused_with_its_name),
         cmocka_unit_test(a_name_is_taken_once_in_a_context),
-        cmocka_unit_test(an_op_that_the_context_was_not_told_of_is_not_there),
+        cmocka_unit_test(an_op_that_is_not_registered_is_not_there),
         cmocka_unit_test(a_mistake_of_shape_is_an_error_that_names_the_op_and_leaves_nothing),
         cmocka_unit_test(a_passing_op_without_backward_has_no_gradient_for_inputs_of_another_shape),
     };

@@ -25,7 +25,7 @@ static void note_forward(const rp_op_call *c)
     note(c, c->replaying ? 'r' : 'f');
     ++*(c->replaying ? &probes.again[number_of(c)] : &probes.first[number_of(c)]);
     snprintf(probes.region[number_of(c)], sizeof probes.region[0], "%s", region ? region : "");
-    probes.told_wrong += c->replaying != rp_is_replaying(c->ctx);
+    probes.refused += c->replaying != rp_is_replaying(c->ctx);
 }
 
 static void note_backward(const rp_op_call *c)

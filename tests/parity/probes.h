@@ -6,7 +6,7 @@
  *   twice     2 x            nothing
  *   pair      2 x and 3 x    nothing
  *   uneven    2 x, but one element is another in a replay      its input
- *   counter   x, and adds one to `probes.counter`: never runs again
+ *   counter   x, and adds one to `probes.counter`: never replayed
  *   tally     x, and adds one to `probes.tally`, which a replay leaves out
  *
  *   probes.log   "f1 f2 b2 r1 b1 ": first passes, replays and backwards by number, in their order
@@ -26,7 +26,7 @@ typedef struct {
     int first[MOST_PROBES], again[MOST_PROBES], counter, tally;
     int64_t saved_at_backward[MOST_PROBES];     /* bytes of class saved while backward of this number runs */
     char region[MOST_PROBES][32];               /* what rp_in_checkpoint said in the last run; "" outside */
-    int told_wrong;                             /* runs in which rp_is_replaying was not what the call said */
+    int refused;                             /* runs in which rp_is_replaying was not what the call said */
     char log[1024];
 } probe_record;
 extern probe_record probes;

@@ -281,7 +281,7 @@ static rp_status outer_and_inner(rp_ctx *ctx, void *user, rp_tensor *const *in, 
     return RP_OK;
 }
 
-static void an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed(void **state)
+static void an_op_can_find_its_region_and_whether_it_is_replayed(void **state)
 {
     (void)state;
     rp_ctx *ctx  = probe_ctx(NULL);
@@ -299,7 +299,7 @@ static void an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed(void
         assert_int_equal(probes.again[1], replayed);
         assert_int_equal(probes.again[3], 2 * replayed);    /* for what comes behind the inner region, and for its own backward */
     }
-    assert_int_equal(probes.told_wrong, 0);
+    assert_int_equal(probes.refused, 0);
     assert_null(rp_in_checkpoint(ctx));
     assert_false(rp_is_replaying(ctx));
     rp_tensor_drop_grad(x);
@@ -464,7 +464,7 @@ int main(void)
         cmocka_unit_test(without_gradients_a_region_costs_nothing),
         cmocka_unit_test(an_error_leaves_nothing_also_where_it_is_caught_in_a_region),
         cmocka_unit_test(a_function_is_called_once_whatever_it_would_do_the_second_time),
-        cmocka_unit_test(an_op_can_tell_which_region_it_is_in_and_whether_it_is_replayed),
+        cmocka_unit_test(an_op_can_find_its_region_and_whether_it_is_replayed),
         cmocka_unit_test(a_function_of_a_sequence_without_an_output_is_an_error_that_leaves_no_call),
         cmocka_unit_test(a_function_that_leaves_gradients_off_is_an_error_that_leaves_no_region),
         cmocka_unit_test(where_memory_fails_there_is_no_output),

@@ -136,8 +136,8 @@ static rp_status counting(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tens
     return RP_OK;
 }
 
-/* One kind never runs again, so that what it made is kept; the other runs again and leaves its effect out. */
-static void effects_happen_once_whatever_runs_again(void **state)
+/* One kind is never replayed, so its output is kept. The other is replayed and leaves its effect out. */
+static void effects_happen_once_whichever_calls_are_replayed(void **state)
 {
     (void)state;
     rp_ctx *ctx  = probe_ctx(NULL);
@@ -170,7 +170,7 @@ int main(void)
         cmocka_unit_test(a_replay_draws_the_masks_of_the_first_pass_and_moves_no_other),
         cmocka_unit_test(keeping_some_random_values_shifts_no_other),
         cmocka_unit_test(masks_of_regions_with_one_stream_do_not_depend_on_the_order_of_replays),
-        cmocka_unit_test(effects_happen_once_whatever_runs_again),
+        cmocka_unit_test(effects_happen_once_whichever_calls_are_replayed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,8 +26,8 @@ static rp_status four_squares(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_
     return RP_OK;
 }
 
-/* No region: what backward reads goes away and comes back. */
-static void slots_go_away_and_come_back_without_being_computed_again(void **state)
+/* No region: all slots that backward reads are offloaded and fetched. */
+static void slots_are_offloaded_and_fetched_without_being_recomputed(void **state)
 {
     (void)state;
     rp_ctx *ctx       = offload_ctx();
@@ -103,7 +103,7 @@ static rp_status product(rp_ctx *ctx, void *w, rp_tensor *const *in, rp_tensor *
     return RP_OK;
 }
 
-static void parameters_and_inputs_never_go_away(void **state)
+static void parameters_and_inputs_are_never_offloaded(void **state)
 {
     (void)state;
     rp_ctx *ctx       = offload_ctx();
@@ -128,7 +128,7 @@ static void parameters_and_inputs_never_go_away(void **state)
 }
 
 /* Three calls read it, one of them through a view. */
-static void a_storage_that_several_read_goes_away_once(void **state)
+static void a_storage_with_several_readers_is_offloaded_once(void **state)
 {
     (void)state;
     rp_ctx *ctx       = offload_ctx();
@@ -168,8 +168,8 @@ static rp_status two_squares(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_t
     return RP_OK;
 }
 
-/* Everything inside is computed again, what goes from region to region is elsewhere: nothing is left here. */
-static void around_regions_only_their_inputs_go_away(void **state)
+/* Everything inside regions is recomputed, and their inputs are offloaded, so no slot is saved. */
+static void around_regions_only_their_inputs_are_offloaded(void **state)
 {
     (void)state;
     rp_ctx *ctx       = offload_ctx();
@@ -253,12 +253,12 @@ static void a_rule_leaves_small_slots_where_they_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_go_away_and_come_back_without_being_computed_again),
+        cmocka_unit_test(slots_are_offloaded_and_fetched_without_being_recomputed),
         cmocka_unit_test(one_value_is_on_its_way_at_a_time),
         cmocka_unit_test(a_must_without_a_place_is_an_error_and_a_preference_keeps),
-        cmocka_unit_test(parameters_and_inputs_never_go_away),
-        cmocka_unit_test(a_storage_that_several_read_goes_away_once),
-        cmocka_unit_test(around_regions_only_their_inputs_go_away),
+        cmocka_unit_test(parameters_and_inputs_are_never_offloaded),
+        cmocka_unit_test(a_storage_with_several_readers_is_offloaded_once),
+        cmocka_unit_test(around_regions_only_their_inputs_are_offloaded),
         cmocka_unit_test(the_three_fates_stand_beside_each_other_in_a_region),
         cmocka_unit_test(a_rule_leaves_small_slots_where_they_are),
     };

@@ -309,8 +309,8 @@ static rp_status with_an_uneven_op(rp_ctx *ctx, void *user, rp_tensor *const *in
     return RP_OK;
 }
 
-/* Right shape, one wrong value: found under any policy that recomputes it, and told in a few lines. */
-static void a_wrong_value_is_told_in_ten_lines_under_any_policy(void **state)
+/* Right shape, one wrong value: found under any policy that recomputes it, and reported in a few lines. */
+static void a_wrong_value_is_reported_in_ten_lines_under_any_policy(void **state)
 {
     (void)state;
     static const char *const rules[] = {
@@ -386,7 +386,7 @@ int main(void)
         cmocka_unit_test(keeping_everything_is_having_no_region),
         cmocka_unit_test(a_kept_slot_that_was_written_is_an_error_unless_its_rule_allows_it),
         cmocka_unit_test(a_selective_region_may_be_gone_through_again_and_again),
-        cmocka_unit_test(a_wrong_value_is_told_in_ten_lines_under_any_policy),
+        cmocka_unit_test(a_wrong_value_is_reported_in_ten_lines_under_any_policy),
         cmocka_unit_test(contexts_decide_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

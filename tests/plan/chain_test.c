@@ -130,7 +130,7 @@ static int child_with(const player *p, int parent, int i)
     return -1;
 }
 
-/* Of the step (-1), or of a region that runs again. */
+/* The forward of the step (-1), or of a region that is replayed. */
 static void play_forward(player *p, int parent, int first, int end)
 {
     int at              = parent < 0 ? -1 : end - 1;
@@ -237,14 +237,14 @@ static void note_plan(void *user, const rp_chain *chain, const one_plan *plan, c
     plans->n        = kept + 1;
 }
 
-static void all_options(const rp_chain *chain, const rp_chain_region *region, int n_regions, plan_teller *tell, void *user)
+static void all_options(const rp_chain *chain, const rp_chain_region *region, int n_regions, plan_visitor *visit, void *user)
 {
     one_plan plan = { .n_regions = n_regions };
 
     for (int i = 0; i < chain->n;) {
         plan.bytes   = play(chain, plan.option, region, n_regions);
         plan.seconds = recompute_seconds(chain, plan.option, region, n_regions);
-        tell(user, chain, &plan, region);
+        visit(user, chain, &plan, region);
         for (i = 0; i < chain->n && ++plan.option[i] == class_at(chain, i)->n_options; i++) plan.option[i] = 0;
     }
 }
@@ -267,7 +267,7 @@ static bool set_parents(const rp_chain *chain, rp_chain_region *region, int n)
     return true;
 }
 
-static void all_regions(const rp_chain *chain, plan_teller *tell, void *user)
+static void all_regions(const rp_chain *chain, plan_visitor *visit, void *user)
 {
     rp_chain_region span[16], chosen[16];
     int n_spans = 0;
@@ -278,7 +278,7 @@ static void all_regions(const rp_chain *chain, plan_teller *tell, void *user)
         int n = 0;
         for (int i = 0; i < n_spans; i++)
             if (set >> i & 1) chosen[n++] = span[i];
-        if (set_parents(chain, chosen, n)) all_options(chain, chosen, n, tell, user);
+        if (set_parents(chain, chosen, n)) all_options(chain, chosen, n, visit, user);
     }
 }
 
@@ -289,10 +289,10 @@ static int by_bytes(const void *left, const void *right)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-void each_plan(const rp_chain *chain, plan_teller *tell, void *user)
+void each_plan(const rp_chain *chain, plan_visitor *visit, void *user)
 {
-    if (chain->regions) all_regions(chain, tell, user);
-    else all_options(chain, NULL, 0, tell, user);
+    if (chain->regions) all_regions(chain, visit, user);
+    else all_options(chain, NULL, 0, visit, user);
 }
 
 all_plans best_plans(const rp_chain *chain)

@@ -32,18 +32,18 @@ typedef struct {
 
 void random_chain_make(random_chain *c, const chain_sort *sort, uint64_t seed);
 
-/* What is live at most, by holding and letting go of segments' bytes one after another. */
+/* The peak of live bytes, by allocating and freeing the bytes of segments one after another. */
 int64_t play(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
-/* Of what runs again of segment i; regions around others come before them. */
+/* Seconds of the calls of segment i that are recomputed. Outer regions come before inner ones. */
 double segment_seconds(const rp_chain *chain, int i, int option, const rp_chain_region *region, int n_regions);
 double recompute_seconds(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
 
 typedef struct { int64_t bytes; double seconds; int option[8], n_regions; } one_plan;
 typedef struct { one_plan *at; int n, room; } all_plans;
-typedef void plan_teller(void *user, const rp_chain *chain, const one_plan *plan, const rp_chain_region *region);
+typedef void plan_visitor(void *user, const rp_chain *chain, const one_plan *plan, const rp_chain_region *region);
 
 /* All options and all sets of regions that may be: in each other or apart. */
-void each_plan(const rp_chain *chain, plan_teller *tell, void *user);
+void each_plan(const rp_chain *chain, plan_visitor *visit, void *user);
 /* Those that no other one is better than in bytes and seconds, by rising bytes; of equals the one whose options come first. */
 all_plans best_plans(const rp_chain *chain);
 const one_plan *best_in(const all_plans *plans, int64_t budget);        /* NULL: nothing fits */

@@ -1,9 +1,9 @@
 /* llama_chain.h -- a chain like that of a step of Llama 3 8B: embedding, blocks, head with loss; for tests and for the bench.
  *
- * A block has 13 values that its backward reads besides its input. Each subset of them that may be saved is played through: what of the
- * rest is needed is made again, just in time, and let go after its last reader. Times are a roofline of 400 TFLOP/s and 2 TB/s. Of the
- * subsets those are options that no other one is better than in everything. Gradients come to be in the first micro-batch (kind 0) and
- * are there in later ones (kind 1).
+ * A block has 13 values that its backward reads besides its input. Each subset of them that may be saved is simulated: the other
+ * values that are needed are recomputed just in time and freed after their last reader. Times are a roofline of 400 TFLOP/s and 2 TB/s. A subset is an
+ * option if no other one is better in bytes and in seconds. Gradients are allocated in the first micro-batch (kind 0) and exist in later ones
+ * (kind 1).
  */
 #ifndef LLAMA_CHAIN_H
 #define LLAMA_CHAIN_H
@@ -21,7 +21,7 @@ typedef struct {
     rp_chain_option block[LLAMA_MOST_OPTIONS], ends[2];
     int segment[LLAMA_MOST_SEGMENTS];
     int64_t forward[RP_CHAIN_KINDS][LLAMA_MOST_SEGMENTS], backward[RP_CHAIN_KINDS][LLAMA_MOST_SEGMENTS];
-    double step_seconds;            /* of a step in which nothing runs again */
+    double step_seconds;            /* of a step that recomputes nothing */
 } llama_chain;
 
 typedef struct { int64_t tokens, width, kv, inner; } llama_shape;
@@ -66,7 +66,7 @@ static inline llama_block llama_block_of(const llama_shape *s)
 
     memcpy(b.op, op, sizeof op);
     memcpy(b.back, back, sizeof back);
-    b.seconds = llama_seconds(2 * t * d * w, (double)(x + f));      /* the product behind ACT, never run again for its own sake */
+    b.seconds = llama_seconds(2 * t * d * w, (double)(x + f));      /* the product behind ACT, never recomputed for its own output */
     for (int i = 0; i < RP_COUNT(op); i++) b.seconds += op[i].seconds;
     return b;
 }

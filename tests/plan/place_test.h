@@ -72,9 +72,9 @@ static inline void place_check(const char *name, const rp_place_buffer *before, 
         if (b->bytes && b->offset + b->bytes > height) height = b->offset + b->bytes;
     }
     place_check_overlap(name, after, n);
-    if (out->bound != place_live(before, n)) fail_msg("%s: the bound is %" PRId64 ", told %" PRId64, name, place_live(before, n), out->bound);
+    if (out->bound != place_live(before, n)) fail_msg("%s: the bound is %" PRId64 ", reported %" PRId64, name, place_live(before, n), out->bound);
     if (out->height != height || height < out->bound)
-        fail_msg("%s: the height is %" PRId64 ", told %" PRId64 " over %" PRId64, name, height, out->height, out->bound);
+        fail_msg("%s: the height is %" PRId64 ", reported %" PRId64 " over %" PRId64, name, height, out->height, out->bound);
 }
 
 /* Placed and checked, in place. */

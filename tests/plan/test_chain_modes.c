@@ -1,4 +1,4 @@
-/* The claims about chains of any length, however irregular: no plan that everybody knows takes less than the least budget told, nor less time in its
+/* The claims about chains of any length, however irregular: no plan that everybody knows takes less than the reported least budget, nor less time in its
  * bytes than the plan for a budget of as many; and no budget above the least is refused. */
 /* ctest: device-free thread-free cost=17 */
 #include "chain_test.h"

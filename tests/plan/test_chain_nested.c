@@ -219,7 +219,7 @@ static int64_t binomial_forwards(int64_t l, int64_t s)
     return r * l - choose(s + r, r - 1);
 }
 
-/* A step's output takes 1; its backward takes `inside`, whether what it reads is kept or made again by one more forward. Kept bytes of
+/* A step's output takes 1; its backward takes `inside`, whether the values it reads are kept or recomputed by one more forward. Kept bytes of
  * a step fit only while it is the last one, so it alone needs no forward more: it is turned round in. Run again as a region's last step,
  * it makes what it keeps, so nothing where that is nothing. */
 static void make_steps(int n)

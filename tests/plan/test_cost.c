@@ -181,7 +181,7 @@ static void check_own_op(rp_ctx *ctx, const rp_cost_table *t)
     assert_true(rp__cost_seconds(t, &large, RP_BACKWARD) > 10 * rp__cost_seconds(t, &small, RP_BACKWARD));
 }
 
-static void an_own_op_that_tells_no_cost_costs_what_it_touches(void **state)
+static void an_own_op_without_a_cost_costs_the_bytes_it_touches(void **state)
 {
     (void)state;
     on_every_table(check_own_op);
@@ -377,7 +377,7 @@ int main(void)
         cmocka_unit_test(every_op_takes_time_in_every_dtype),
         cmocka_unit_test(a_call_whose_gradient_nobody_wants_has_no_backward),
         cmocka_unit_test(what_has_no_kernel_goes_at_the_pace_of_the_reference),
-        cmocka_unit_test(an_own_op_that_tells_no_cost_costs_what_it_touches),
+        cmocka_unit_test(an_own_op_without_a_cost_costs_the_bytes_it_touches),
         cmocka_unit_test(a_cost_below_zero_counts_as_none),
         cmocka_unit_test(what_fits_the_caches_moves_at_their_speed), cmocka_unit_test(wider_units_never_multiply_slower),
         cmocka_unit_test(products_rank_by_what_multiplies),

@@ -256,7 +256,7 @@ static const struct { const char *spec, *why; } refused[] = {
     { "h100,", "device 'h100,': a part is empty" },
 };
 
-static void what_is_wrong_is_told_in_one_sentence(void **state)
+static void what_is_wrong_is_reported_in_one_sentence(void **state)
 {
     rp_ctx *ctx      = shapes_ctx();
     rp_cost_table *t = NULL;
@@ -270,7 +270,7 @@ static void what_is_wrong_is_told_in_one_sentence(void **state)
     test_ctx_free(ctx);
 }
 
-static void no_memory_is_told(void **state)
+static void no_memory_is_reported(void **state)
 {
     rp_ctx *ctx      = shapes_ctx();
     rp_cost_table *t = NULL;
@@ -292,8 +292,8 @@ int main(void)
         cmocka_unit_test(what_is_sent_to_other_ranks_goes_by_the_link),
         cmocka_unit_test(a_gather_goes_by_the_slowest_link_that_its_group_crosses),
         cmocka_unit_test(a_link_that_is_not_said_is_unknown_and_a_disk_is_guessed_to_be_slow),
-        cmocka_unit_test(what_is_wrong_is_told_in_one_sentence),
-        cmocka_unit_test(no_memory_is_told),
+        cmocka_unit_test(what_is_wrong_is_reported_in_one_sentence),
+        cmocka_unit_test(no_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static const struct { const char *from, *to, *why; } damage[] = {
     { "\"reprise\": ", "\"repose\": ", "it does not match its hash" },
 };
 
-static void damage_is_told_with_the_name_of_the_file(void **state)
+static void damage_is_reported_with_the_name_of_the_file(void **state)
 {
     rp_ctx *ctx      = shapes_ctx();
     rp_cost_table *t = as_measured(ctx), *back = NULL;
@@ -300,7 +300,7 @@ static void without_a_place_nothing_is_saved(void **state)
 
 /* ---- faults ---- */
 
-static void no_memory_is_told(void **state)
+static void no_memory_is_reported(void **state)
 {
     rp_ctx *ctx      = shapes_ctx();
     rp_cost_table *t = as_measured(ctx), *back = NULL;
@@ -324,7 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_gives_back_the_table),
         cmocka_unit_test(a_row_is_a_line),
-        cmocka_unit_test(damage_is_told_with_the_name_of_the_file),
+        cmocka_unit_test(damage_is_reported_with_the_name_of_the_file),
         cmocka_unit_test(a_file_that_was_cut_anywhere_is_damaged),
         cmocka_unit_test(a_table_of_another_version_is_not_ours),
         cmocka_unit_test(a_saved_table_is_what_is_opened),
@@ -332,7 +332,7 @@ int main(void)
         cmocka_unit_test(a_damaged_file_is_no_reason_to_guess),
         cmocka_unit_test(each_machine_has_a_file_of_its_own),
         cmocka_unit_test(without_a_place_nothing_is_saved),
-        cmocka_unit_test(no_memory_is_told),
+        cmocka_unit_test(no_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, enter, leave);

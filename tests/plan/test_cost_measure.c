@@ -9,11 +9,11 @@
 /* A team waits for its slowest thread, which on a busy machine takes what time it likes. */
 static rp_ctx *data_ctx(void) { return test_ctx(&(rp_ctx_options){ .threads = 1 }); }
 
-typedef struct { int n_lines; char first[RP_COST_LINE_CHARS]; } told;
+typedef struct { int n_lines; char first[RP_COST_LINE_CHARS]; } printed;
 
 static void hear(void *user, const char *line)
 {
-    told *t = user;
+    printed *t = user;
 
     if (t->n_lines++ == 0) snprintf(t->first, sizeof t->first, "%s", line);
 }
@@ -61,7 +61,7 @@ static void a_measured_table_has_every_row_and_ranks_products(void **state)
     test_leave_to_full();
     rp_ctx *ctx      = data_ctx();
     rp_cost_table *t = NULL;
-    told heard       = { 0 };
+    printed heard       = { 0 };
 
     assert_ok(ctx, rp__cost_measure(ctx, true, hear, &heard, &t));
     assert_true(rp__cost_measured(t));

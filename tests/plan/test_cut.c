@@ -57,7 +57,7 @@ static unsigned draw(unsigned *seed, unsigned below)
     return (unsigned)(((uint64_t)*seed * below) >> 32);
 }
 
-/* Calls of one to three values that read up to two earlier ones; leaves, fixed values, calls that cost nothing or never run again.
+/* Calls of one to three values that read up to two earlier ones; leaves, fixed values, calls that cost nothing or cannot be rerun.
  * Seconds are eighths, so that sums are exact, or anything. */
 static graph *random_graph(unsigned seed, bool eighths)
 {
@@ -83,7 +83,7 @@ static graph *random_graph(unsigned seed, bool eighths)
 
 static bool is_free(const graph *g, int v) { return g->call[v] < 0 || g->fixed[v]; }
 
-/* Which calls follow from what is kept; what their reading asks for is further up. False: one of them never runs again. */
+/* Mark the calls that must be rerun if these values are kept. Calls that they read stand further up. False: one of them cannot be rerun. */
 static bool follow(const graph *g, const bool *kept, bool *runs)
 {
     bool asked[ROOM];
@@ -381,7 +381,7 @@ static void equal_blocks_have_the_points_of_one_that_many_times(void **state)
 
 /* ---- by hand ---- */
 
-static void a_unit_chain_runs_again_what_it_does_not_keep(void **state)
+static void a_unit_chain_recomputes_the_values_that_it_does_not_keep(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
     graph *g    = graph_new();
@@ -498,7 +498,7 @@ static void a_step_without_calls_needs_nothing(void **state)
     test_ctx_free(ctx);
 }
 
-static void a_failing_allocation_is_told_and_leaves_the_output_alone(void **state)
+static void a_failing_allocation_is_reported_and_leaves_the_output_alone(void **state)
 {
     rp_ctx *ctx       = test_ctx(NULL);
     graph *g          = random_chain(3, 40);
@@ -524,13 +524,13 @@ int main(void)
         cmocka_unit_test(points_are_corners_of_a_hull),
         cmocka_unit_test(long_chains_match_a_recurrence),
         cmocka_unit_test(equal_blocks_have_the_points_of_one_that_many_times),
-        cmocka_unit_test(a_unit_chain_runs_again_what_it_does_not_keep),
+        cmocka_unit_test(a_unit_chain_recomputes_the_values_that_it_does_not_keep),
         cmocka_unit_test(a_narrow_value_before_a_wide_one_is_kept_instead_of_it),
         cmocka_unit_test(a_call_makes_all_its_values_at_its_price_once),
         cmocka_unit_test(a_call_that_takes_next_to_nothing_of_the_step_is_not_free),
         cmocka_unit_test(below_what_nothing_may_make_again_nothing_fits),
         cmocka_unit_test(a_step_without_calls_needs_nothing),
-        cmocka_unit_test(a_failing_allocation_is_told_and_leaves_the_output_alone),
+        cmocka_unit_test(a_failing_allocation_is_reported_and_leaves_the_output_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

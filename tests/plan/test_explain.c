@@ -315,21 +315,21 @@ static void a_tried_rule_does_what_is_said_of_it(void **state)
 
 /* ---- what can go wrong ---- */
 
-static void a_failing_allocation_is_told_and_leaves_nothing(void **state)
+static void a_failing_allocation_is_reported_and_leaves_nothing(void **state)
 {
     (void)state;
     rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
     test_faults fault = { .each = 6 };
-    rp_report report, told;
+    rp_report report, reported;
     rp_recipe *recipe = read_recipe(ctx, "llama", AC "{mode: selective_op}\n", &report);
 
     while (!fault.over) {
         rp_forecast f;
-        rp__report_open(&told, ctx);
+        rp__report_open(&reported, ctx);
         test_fault_begin(&fault, ctx);
-        test_fault_end(&fault, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .trials = true }, &told, &f));
+        test_fault_end(&fault, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .trials = true }, &reported, &f));
         rp__forecast_close(&f);
-        rp__report_close(&told);
+        rp__report_close(&reported);
     }
     assert_true(fault.failed > 20);
     rp__recipe_free(recipe);
@@ -357,7 +357,7 @@ int main(void)
         TEST(the_peak_has_a_place),
         TEST(lines_stand_for_every_slot_once),
         TEST(a_tried_rule_does_what_is_said_of_it),
-        TEST(a_failing_allocation_is_told_and_leaves_nothing),
+        TEST(a_failing_allocation_is_reported_and_leaves_nothing),
         TEST(a_recipe_that_does_not_fit_its_model_is_refused),
     };
 

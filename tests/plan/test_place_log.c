@@ -91,7 +91,7 @@ static rp_status step(machine *m, const program *p, rp_place_log *log)
     return status;
 }
 
-typedef struct { rp_mem_place *place; int n; rp_placement told; } noted;
+typedef struct { rp_mem_place *place; int n; rp_placement reported; } noted;
 
 static noted note(machine *m, const program *p)
 {
@@ -100,7 +100,7 @@ static noted note(machine *m, const program *p)
 
     assert_ok(m->ctx, rp__place_log_begin(m->ctx, &log));
     assert_ok(m->ctx, step(m, p, log));
-    assert_ok(m->ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
+    assert_ok(m->ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.reported));
     return n;
 }
 
@@ -145,8 +145,8 @@ static void a_noted_step_runs_again_at_its_places(void **state)
         for (int i = 0; i < n.n; i++) assert_int_equal(recompute->offset[i], n.place[i].offset);
         rp_mem mem;
         rp_mem_read(recompute->ctx, 0, false, &mem);
-        assert_true(n.told.height >= n.told.bound && n.told.bound == mem.peak_alloc_bytes);
-        assert_int_equal(reserved(recompute), n.told.height);
+        assert_true(n.reported.height >= n.reported.bound && n.reported.bound == mem.peak_alloc_bytes);
+        assert_int_equal(reserved(recompute), n.reported.height);
         rp__release(n.place);
         machine_free(m);
         machine_free(recompute);
@@ -187,9 +187,9 @@ static void what_was_live_before_may_go_in_the_step(void **state)
     assert_ok(ctx, take(&m, 64, &first));
     give(&m, &low);
     assert_ok(ctx, take(&m, 6400, &then));
-    assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
-    assert_int_equal(n.told.bound, 7104);
-    assert_int_equal(n.told.height, 7104);
+    assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.reported));
+    assert_int_equal(n.reported.bound, 7104);
+    assert_int_equal(n.reported.height, 7104);
     assert_int_equal(n.place[1].offset, 0);
     rp__release(n.place);
     give(&m, &then);
@@ -208,8 +208,8 @@ static void micro_batches_that_repeat_are_laid_alike(void **state)
     many.n_micro = MOST_MICRO;
     noted few    = note(a, &four), all = note(b, &many);
     int each = (all.n - few.n) / (MOST_MICRO - 4), second = few.n - 3 * each;
-    assert_int_equal(all.told.height, few.told.height);
-    assert_int_equal(all.told.work, few.told.work);
+    assert_int_equal(all.reported.height, few.reported.height);
+    assert_int_equal(all.reported.work, few.reported.work);
     assert_int_equal(all.n - few.n, each * (MOST_MICRO - 4));
     for (int micro = 2; micro < MOST_MICRO - 1; micro++)
         assert_memory_equal(all.place + second, all.place + second + (micro - 1) * each, (size_t)each * sizeof *all.place);
@@ -227,7 +227,7 @@ static void another_micro_batch_among_them_is_placed_by_itself(void **state)
     (void)state;
     other.other = 5;
     noted x = note(a, &alike), y = note(b, &other);
-    assert_true(y.told.work > x.told.work);
+    assert_true(y.reported.work > x.reported.work);
     rp__mem_follow(b->ctx->space[0], y.place, y.n);
     assert_ok(b->ctx, step(b, &other, NULL));
     rp__release(x.place);
@@ -251,8 +251,8 @@ static void blocks_that_outlive_the_step_have_places(void **state)
     give(&m, &offloadable);
     assert_ok(ctx, take(&m, 128, &offloadable));
     give(&m, &offloadable);
-    assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told));
-    assert_int_equal(n.told.height, 192);
+    assert_ok(ctx, rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.reported));
+    assert_int_equal(n.reported.height, 192);
     give(&m, &resident);
     rp__mem_follow(ctx->space[0], n.place, n.n);
     assert_ok(ctx, take(&m, 128, &offloadable));
@@ -279,7 +279,7 @@ static void without_memory_a_log_ends_and_leaves_nothing(void **state)
         rp_status status = rp__place_log_begin(m->ctx, &log);
         if (status == RP_OK) {
             rp_status ran = step(m, &p, log);
-            status        = rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.told);
+            status        = rp__place_log_end(log, RP_PLACE_ANY, &n.place, &n.n, &n.reported);
             if (ran != RP_OK) status = ran;
         }
         test_fault_end(&f, status);

@@ -199,9 +199,9 @@ static void steps_of_all_families_and_modes_waste_nothing(void **state)
 
 /* ---- planned steps ---- */
 
-typedef struct { bool feasible; int64_t bound, reserved, least; } told;
+typedef struct { bool feasible; int64_t bound, reserved, least; } figures;
 
-static told forecast_of(int model, const char *how, int64_t budget)
+static figures forecast_of(int model, const char *how, int64_t budget)
 {
     rp_ctx_options options = { .device = "cpu", .threads = 2, .shapes_only = true, .memory_limit_bytes = budget };
     char way[256]          = AC "{mode: auto}\n";
@@ -213,7 +213,7 @@ static told forecast_of(int model, const char *how, int64_t budget)
     rp_recipe *recipe = read_recipe(ctx, model, "bf16", way, how);
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, NULL, &report, &f));
-    told t = { f.feasible, f.plan.placement.bound, f.plan.found.memory.reserved_bytes, f.least };
+    figures t = { f.feasible, f.plan.placement.bound, f.plan.found.memory.reserved_bytes, f.least };
     rp__forecast_close(&f);
     rp__report_close(&report);
     rp__recipe_free(recipe);
@@ -230,7 +230,7 @@ static void plans_of_all_budgets_waste_nothing(void **state)
             int64_t most = forecast_of(m, steps[s], 0).reserved, least = forecast_of(m, steps[s], 1).least;
             for (int i = 0; i < n_budgets(); i++) {
                 int64_t budget = least + (most - least) / n_budgets() * (i + 1);
-                told t         = forecast_of(m, steps[s], budget);
+                figures t         = forecast_of(m, steps[s], budget);
                 if (!t.feasible || t.reserved != t.bound || t.reserved > budget)
                     fail_msg("%s, %s, budget %" PRId64 ": %" PRId64 " over %" PRId64, models[m].name, steps[s], budget, t.reserved, t.bound);
             }

@@ -11,9 +11,9 @@ static const char *write_it(planned_step *x, const char *name)
     return path;
 }
 
-/* A budget may be below what the least plan is reckoned to take, as a must's slots are reckoned with for longer than they are there. What is told
- * of such a plan are numbers, too. */
-static void a_plan_that_takes_less_than_was_reckoned_is_read_back(void **state)
+/* A budget may be below the simulated bytes of the least plan, because slots of must-rules count for longer than they are held. The figures of
+ * such a plan are numbers, too. */
+static void a_plan_that_takes_less_than_simulated_is_read_back(void **state)
 {
     rp_plan_stamp stamp = STAMP;
     planned_step x;
@@ -169,7 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_read_back_plans_the_same_step),
-        cmocka_unit_test(a_plan_that_takes_less_than_was_reckoned_is_read_back),
+        cmocka_unit_test(a_plan_that_takes_less_than_simulated_is_read_back),
         cmocka_unit_test(what_a_mode_keeps_in_its_regions_is_read_back),
         cmocka_unit_test(what_has_changed_is_named),
         cmocka_unit_test(what_is_no_plan_is_refused),

@@ -1,9 +1,9 @@
-/* The claims of plans that offload: what prefers to go, goes where that is cheaper than computing it again, and nothing else ever does; the
- * step takes what was said to the byte and leaves the same bits.
+/* Claims about plans that offload: a value is offloaded only if a rule prefers it and offloading is cheaper than recomputing. The step takes
+ * exactly the planned bytes, and its gradients are bit-identical.
  *
- *   drawn      for each class of segment one way, so that neighbours are alike: then what is reckoned is what is measured, but for the turn,
- *              where segments that are not alike meet: there the two differ by no more than one value that is away
- *   planned    with consent and without, for the same budgets, on lanes that are fast, slow, or not there
+ *   drawn      one way for each class of segment, so that neighbours are alike. Then planned and measured bytes are equal, except at the turn,
+ *              where different segments meet: there they differ by at most one offloaded value
+ *   planned    with and without the preference, for the same budgets, with a fast disk, a slow disk and none
  */
 #include <math.h>
 
@@ -195,7 +195,7 @@ static int64_t measured_in(planner *p, rp_plan *plan)
     return after.peak_alloc_bytes;
 }
 
-static void what_is_away_is_reckoned_to_the_byte_but_for_one_value(void **state)
+static void offloading_is_planned_to_the_byte_except_for_one_value(void **state)
 {
     (void)state;
     for (int i = 0; i < RP_COUNT(models); i++) {
@@ -370,7 +370,7 @@ static bool is_read_later(const rp_trace_pass *pass, const rp_plan_pass *plan, i
     return false;
 }
 
-/* Copies out and in, and of each transfer what the segment's own work does not hide: its forward the one, its backward with what runs again the other. */
+/* The seconds of copies out and in that the segment's own work does not hide: its forward hides the first, its backward with replays the second. */
 static double waited_in(const planner *p, const rp_plan_pass *plan, int first, int end)
 {
     const rp_trace_pass *pass = &p->question.trace.pass[0];
@@ -436,7 +436,7 @@ static double bound_at(const planner *p, int64_t budget)
     return bound;
 }
 
-/* What rules have made again is reckoned as less than it takes, so that plans of fewer bytes are asked for: their bound is that of the budget. */
+/* The plan underestimates the bytes of values that rules recompute, so plans for fewer bytes are tried. Their bound is that of the budget. */
 static int check_bounds(const sizes *model, const char *rules)
 {
     planner p;
@@ -462,7 +462,7 @@ static int check_bounds(const sizes *model, const char *rules)
     return n_fewer;
 }
 
-static void the_bound_that_is_told_is_that_of_the_budget(void **state)
+static void the_printed_bound_is_that_of_the_budget(void **state)
 {
     static const char *const rules[] = { "[{ op: add, fate: recompute }]", "[{ every: 2, fate: recompute }]", "[{ every: 3, fate: recompute }]" };
     int n_fewer = 0;
@@ -543,12 +543,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_of_a_plan_are_its_replays_and_what_is_waited_for),
-        cmocka_unit_test(what_is_away_is_reckoned_to_the_byte_but_for_one_value),
+        cmocka_unit_test(offloading_is_planned_to_the_byte_except_for_one_value),
         cmocka_unit_test(a_mode_is_exact_if_a_rule_offloads),
         cmocka_unit_test(a_fast_lane_makes_plans_cheaper_and_changes_no_bit),
         cmocka_unit_test(slots_go_to_a_folder_as_well),
         cmocka_unit_test(nothing_goes_where_the_lane_is_slow),
-        cmocka_unit_test(the_bound_that_is_told_is_that_of_the_budget), cmocka_unit_test(only_what_prefers_to_goes),
+        cmocka_unit_test(the_printed_bound_is_that_of_the_budget), cmocka_unit_test(only_what_prefers_to_goes),
         cmocka_unit_test(what_goes_is_in_the_plans_file_and_refused_where_it_may_not),
     };
     temp_enter();

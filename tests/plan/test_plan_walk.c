@@ -208,11 +208,11 @@ static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *recom
     return after.peak_alloc_bytes;
 }
 
-/* The trace played under the plan (plan/simulate.h) takes as much, and runs as much again. */
-static void check_reckoned(planned *p, rp_plan *plan, int64_t measured, double recompute)
+/* The trace simulated under the plan (plan/simulate.h) takes the same bytes and recomputes the same seconds. */
+static void check_simulated(planned *p, rp_plan *plan, int64_t measured, double recompute)
 {
     assert_ok(p->ctx, rp__simulate(plan, &p->trace));
-    if (plan->facts.bytes != measured) fail_msg("reckoned %lld, measured %lld", (long long)plan->facts.bytes, (long long)measured);
+    if (plan->facts.bytes != measured) fail_msg("simulated %lld, measured %lld", (long long)plan->facts.bytes, (long long)measured);
     assert_true(fabs(plan->facts.recompute_seconds - recompute) <= 1e-9 * recompute);
 }
 
@@ -231,7 +231,7 @@ static void step_takes_what_the_plan_says(void **state)
             assert_int_equal(rp__chain_bytes(p.chain, option, NULL, 0), said);
             if (p.trace.outside > said) said = p.trace.outside;
             if (measured != said) fail_msg("program %d, draw %u: said %lld, measured %lld", i, seed, (long long)said, (long long)measured);
-            check_reckoned(&p, plan, measured, recompute);
+            check_simulated(&p, plan, measured, recompute);
             rp__plan_free(plan);
         }
         planned_close(&p);
@@ -259,7 +259,7 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
             if (p.trace.outside > said) said = p.trace.outside;
             if (measured != said)
                 fail_msg("program %d, draw %u, %d regions: said %lld, measured %lld", i, seed, n, (long long)said, (long long)measured);
-            check_reckoned(&p, plan, measured, recompute);
+            check_simulated(&p, plan, measured, recompute);
             rp__plan_free(plan);
         }
         planned_close(&p);
@@ -267,8 +267,8 @@ static void step_in_regions_takes_what_the_plan_says(void **state)
     assert_true(n_nested > 5 * n_draws);
 }
 
-/* Where a rule keeps something, the program lets go of it at some tick of the forward, and the tape at another. */
-static void a_mode_takes_what_is_reckoned(void **state)
+/* If a rule keeps a value, the program releases it at another tick of the forward than the tape. */
+static void a_mode_takes_the_simulated_bytes(void **state)
 {
     static const char *const kept[] = { NULL, "rmsnorm", "matmul", "rotary", "swiglu", "add" };
     int n_modes = 0;
@@ -286,7 +286,7 @@ static void a_mode_takes_what_is_reckoned(void **state)
                 assert_ok(p.ctx, rp__plan_mode(p.ctx, &p.problem, mode, &plan));
                 if (!plan) continue;
                 int64_t measured = measured_in(&p, with.n_micro, plan, &recompute);
-                check_reckoned(&p, plan, measured, recompute);
+                check_simulated(&p, plan, measured, recompute);
                 rp__plan_free(plan);
                 n_modes++;
             }
@@ -419,7 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_takes_what_the_plan_says),
         cmocka_unit_test(step_in_regions_takes_what_the_plan_says),
-        cmocka_unit_test(a_mode_takes_what_is_reckoned),
+        cmocka_unit_test(a_mode_takes_the_simulated_bytes),
         cmocka_unit_test(no_plan_of_blocks_takes_less_than_the_bound_of_its_bytes),
         cmocka_unit_test(no_plan_that_is_chosen_takes_less_than_the_bound),
         cmocka_unit_test(no_bit_of_a_gradient_changes),

@@ -1,10 +1,10 @@
-/* Claims about the walk through a segment, where something of it is away: bytes and seconds, by hand.
+/* Claims about the walk through a segment with an offloaded value: bytes and seconds, by hand.
  *
- *   call 0    reads the input, makes a: away                      needs the input
- *   call 1    reads a, makes b: runs again                        needs b
+ *   call 0    reads the input, makes a: offloaded                 needs the input
+ *   call 1    reads a, makes b: recomputed                        needs b
  *   call 2    reads b, makes the output, which is kept            needs b
  *
- *   backward    the segment behind has fetched a │ 2: b is made again from a, a goes; the first of the segment before comes, a guest │ 1 │ 0
+ *   backward    the next segment has fetched a │ 2: b is recomputed from a, a is freed; the first value of the segment before is fetched │ 1 │ 0
  */
 #include "rp_test.h"
 #include "solve/segment.h"
@@ -126,14 +126,14 @@ static void the_calls_of_a_way_are_those_that_it_was_walked_with(void **state)
         assert_ok(ctx, rp__segment_ways(&bump, &s, &ways));
         assert_true(ways.n > 1 || n == 1);
         for (int i = 0; i < ways.n; i++) {
-            bool again[MOST], away[MOST];
+            bool recomputed[MOST], offloaded[MOST];
             for (int c = 0; c < n; c++) {
-                again[c] = has(ways.recompute + i * ways.words, c);
-                away[c]  = has(ways.offload + i * ways.words, c);
-                late += c > n - 4 && (again[c] || away[c]);
-                if ((again[c] && call[c].kept) || (away[c] && !call[c].offloadable)) fail_msg("%d calls, way %d: call %d has no choice", n, i, c);
+                recomputed[c] = has(ways.recompute + i * ways.words, c);
+                offloaded[c]  = has(ways.offload + i * ways.words, c);
+                late += c > n - 4 && (recomputed[c] || offloaded[c]);
+                if ((recomputed[c] && call[c].kept) || (offloaded[c] && !call[c].offloadable)) fail_msg("%d calls, way %d: call %d has no choice", n, i, c);
             }
-            rp_chain_option o = rp__segment_walk(&s, again, away, room);
+            rp_chain_option o = rp__segment_walk(&s, recomputed, offloaded, room);
             const rp_chain_option *found = &ways.option[i];
             if (o.saved != found->saved || o.forward != found->forward || o.backward[0] != found->backward[0] || o.seconds != found->seconds)
                 fail_msg("%d calls, way %d: saved %lld, found with %lld; %g s, found with %g s", n, i, (long long)o.saved, (long long)found->saved,

@@ -140,7 +140,7 @@ static void check(uint32_t seed)
 {
     static const int64_t below[] = { 1, 64, 128, 192, 256, 512, 1024, 4096 };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
-    char told[RP_SIZE_CHARS], text[600];
+    char reported[RP_SIZE_CHARS], text[600];
     program p;
 
     program_make(&p, ctx, seed);
@@ -149,16 +149,16 @@ static void check(uint32_t seed)
     if (!reserved_for(&p, ctx, least)) fail_msg("program %u: the least, %lld, is refused: %s", seed, (long long)least, rp_error(ctx));
     assert_int_equal(reserved_for(&p, ctx, 1), 0);
     snprintf(text, sizeof text, "%s", rp_error(ctx));
-    if (!strstr(text, rp__size_text_up(told, least))) fail_msg("program %u: %s, the least is %lld", seed, text, (long long)least);
+    if (!strstr(text, rp__size_text_up(reported, least))) fail_msg("program %u: %s, the least is %lld", seed, text, (long long)least);
     for (int i = 0; i < RP_COUNT(below); i++) {
         int64_t got = reserved_for(&p, ctx, least - below[i]);
-        if (got && !strstr(text, "at most")) fail_msg("program %u: the least told is %lld, but %lld are enough", seed, (long long)least, (long long)got);
+        if (got && !strstr(text, "at most")) fail_msg("program %u: the reported least is %lld, but %lld are enough", seed, (long long)least, (long long)got);
     }
     program_free(&p);
     test_ctx_free(ctx);
 }
 
-static void no_budget_below_the_least_that_is_told_can_be_planned(void **state)
+static void no_budget_below_the_reported_least_can_be_planned(void **state)
 {
     int n = test_draws(1000);
 
@@ -168,7 +168,7 @@ static void no_budget_below_the_least_that_is_told_can_be_planned(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_budget_below_the_least_that_is_told_can_be_planned) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_budget_below_the_reported_least_can_be_planned) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

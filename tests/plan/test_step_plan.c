@@ -259,7 +259,7 @@ static void a_step_of_bare_ops_with_skips_keeps_to_every_budget(void **state)
 }
 
 /* As those of ranks do, whose first call is a gather, however long their rows are. */
-static void passes_that_begin_alike_are_told_apart(void **state)
+static void passes_that_begin_alike_are_distinguished(void **state)
 {
     (void)state;
     check_net(0.25, LAYERS, LAYERS - 3);
@@ -300,7 +300,7 @@ static void another_step_than_the_planned_one_is_refused(void **state)
     test_ctx_free(shapes);
 }
 
-static void what_cannot_be_planned_is_said(void **state)
+static void what_cannot_be_planned_is_reported(void **state)
 {
     rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .shapes_only = true }), *ctx = test_ctx(NULL);
     net a = net_new(shapes, 0);
@@ -398,9 +398,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decoders_step_keeps_to_every_budget),
         cmocka_unit_test(a_step_of_bare_ops_with_skips_keeps_to_every_budget),
-        cmocka_unit_test(passes_that_begin_alike_are_told_apart),
+        cmocka_unit_test(passes_that_begin_alike_are_distinguished),
         cmocka_unit_test(another_step_than_the_planned_one_is_refused),
-        cmocka_unit_test(what_cannot_be_planned_is_said),
+        cmocka_unit_test(what_cannot_be_planned_is_reported),
         cmocka_unit_test(a_planned_step_needs_an_empty_record_of_its_own),
         cmocka_unit_test(each_failing_allocation_leaves_nothing),
     };

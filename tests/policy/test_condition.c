@@ -163,7 +163,7 @@ static void texts_that_say_nothing_are_refused_with_one_sentence(void **state)
     test_ctx_free(ctx);
 }
 
-static void each_failing_allocation_of_a_condition_is_told(void **state)
+static void each_failing_allocation_of_a_condition_is_reported(void **state)
 {
     (void)state;
     static const char text[] = "{ any: [{ path: model.norm }, { layers: [0, 2-3] }, { module_type: [MLP, Norm] }] }";
@@ -188,7 +188,7 @@ int main(void)
         cmocka_unit_test(a_path_as_long_as_paths_may_be_is_one_of_its_modules),
         cmocka_unit_test(blocks_are_those_of_the_list),
         cmocka_unit_test(texts_that_say_nothing_are_refused_with_one_sentence),
-        cmocka_unit_test(each_failing_allocation_of_a_condition_is_told),
+        cmocka_unit_test(each_failing_allocation_of_a_condition_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Claims about conditions in libraries: they are asked with their arguments, and what is not there is told. */
+/* Claims about conditions in libraries: they get their arguments, and a missing library or symbol is reported. */
 #include "policy_test.h"
 
 #include "policy/policy.h"
@@ -56,7 +56,7 @@ static void a_plugin_in_a_rule_is_asked_about_slots(void **state)
     assert_int_equal(fate_of("{ below: \"1\" }", "matmul"), RP_KEEP);
 }
 
-static void what_is_not_there_is_told_with_library_and_symbol(void **state)
+static void what_is_not_there_is_reported_with_library_and_symbol(void **state)
 {
     (void)state;
     rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
@@ -117,7 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plugin_is_asked_about_modules_with_its_arguments),
         cmocka_unit_test(a_plugin_in_a_rule_is_asked_about_slots),
-        cmocka_unit_test(what_is_not_there_is_told_with_library_and_symbol),
+        cmocka_unit_test(what_is_not_there_is_reported_with_library_and_symbol),
         cmocka_unit_test(no_arguments_are_the_fallbacks),
         cmocka_unit_test(arguments_are_read_as_they_are_written),
     };

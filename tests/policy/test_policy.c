@@ -142,7 +142,7 @@ static void texts_that_are_no_rules_are_refused_with_one_sentence(void **state)
     test_ctx_free(ctx);
 }
 
-static void each_failing_allocation_of_rules_is_told(void **state)
+static void each_failing_allocation_of_rules_is_reported(void **state)
 {
     (void)state;
     enum { RULES = 200 };               /* they take many blocks of memory, and any piece of a rule is where one of them ends */
@@ -236,7 +236,7 @@ int main(void)
         cmocka_unit_test(every_counts_what_the_rest_of_the_rule_holds_for),
         cmocka_unit_test(rules_and_functions_of_a_program_answer_in_their_order),
         cmocka_unit_test(texts_that_are_no_rules_are_refused_with_one_sentence),
-        cmocka_unit_test(each_failing_allocation_of_rules_is_told),
+        cmocka_unit_test(each_failing_allocation_of_rules_is_reported),
         cmocka_unit_test(modes_are_a_few_conditions_and_rules),
         cmocka_unit_test(rules_of_ones_own_go_before_those_of_the_mode),
     };

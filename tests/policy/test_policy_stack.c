@@ -259,7 +259,7 @@ static void each_slot_of_a_shape_is_asked_about_once_in_the_order_of_the_calls(v
     scene_close(s);
 }
 
-static void a_rehearsal_is_told_so(void **state)
+static void a_rehearsal_is_reported_so(void **state)
 {
     (void)state;
     scene *s = scene_open(true);
@@ -355,7 +355,7 @@ static void rules_that_answer_for_no_slot_are_named(void **state)
     scene_close(s);
 }
 
-/* A call that fails is made again, or another is made in its place. */
+/* A call that fails is repeated, or another call replaces it. */
 static void a_call_that_is_taken_back_is_not_seen_twice(void **state)
 {
     (void)state;
@@ -443,7 +443,7 @@ static void what_a_freed_policy_was_asked_about_is_forgotten_in_the_middle_of_a_
     }
 }
 
-static void each_failing_allocation_of_a_decision_is_told(void **state)
+static void each_failing_allocation_of_a_decision_is_reported(void **state)
 {
     (void)state;
     test_faults f = { 0 };
@@ -528,7 +528,7 @@ int main(void)
         cmocka_unit_test(a_decision_is_passed_over_by_whoever_would_recompute_it),
         cmocka_unit_test(without_a_policy_nobody_decides),
         cmocka_unit_test(each_slot_of_a_shape_is_asked_about_once_in_the_order_of_the_calls),
-        cmocka_unit_test(a_rehearsal_is_told_so),
+        cmocka_unit_test(a_rehearsal_is_reported_so),
         cmocka_unit_test(a_new_shape_is_asked_about_after_a_reset_and_answers_alike),
         cmocka_unit_test(a_pass_that_leaves_the_known_way_is_asked_from_its_beginning),
         cmocka_unit_test(what_was_forgotten_is_asked_about_again),
@@ -538,7 +538,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_changed_is_asked_again),
         cmocka_unit_test(a_policy_within_is_asked_about_its_own_calls),
         cmocka_unit_test(what_a_freed_policy_was_asked_about_is_forgotten_in_the_middle_of_a_pass),
-        cmocka_unit_test(each_failing_allocation_of_a_decision_is_told),
+        cmocka_unit_test(each_failing_allocation_of_a_decision_is_reported),
         cmocka_unit_test(a_policy_of_a_module_decides_in_its_forward_alone),
     };
 

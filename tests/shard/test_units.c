@@ -202,7 +202,7 @@ static void check_text(const family *f, const rules *r, const char *want)
     test_ctx_free(ctx);
 }
 
-static void units_are_told_in_a_line(void **state)
+static void units_are_printed_in_a_line(void **state)
 {
     const family *llama = &families[0], *tied = &families[1], *gpt2 = &families[4];
 
@@ -442,7 +442,7 @@ int main(void)
         cmocka_unit_test(whoever_reads_a_weight_runs_inside_its_unit),
         cmocka_unit_test(units_come_in_the_order_of_the_forward),
         cmocka_unit_test(a_module_enters_one_unit_at_most_and_a_list_none),
-        cmocka_unit_test(units_are_told_in_a_line),
+        cmocka_unit_test(units_are_printed_in_a_line),
         cmocka_unit_test(tied_weights_are_one_unit_when_either_use_is_named),
         cmocka_unit_test(a_use_that_becomes_an_entry_divides_others_and_they_are_joined_too),
         cmocka_unit_test(a_rank_holds_its_slices_of_a_unit),

@@ -237,7 +237,7 @@ static rp_status run_step(const graph_step *s, rp_ctx *ctx, rp_tensor **value)
     return status;
 }
 
-static void let_go(const graph *g, rp_tensor **value, int step)
+static void release_after(const graph *g, rp_tensor **value, int step)
 {
     for (int v = N_LEAVES; v < g->n_value; v++) {
         if (g->last_reader[v] != step || !value[v]) continue;
@@ -251,7 +251,7 @@ static rp_status run_steps(const graph *g, const nesting *regions, rp_ctx *ctx, 
     for (int s = 0; s < g->n_step; s++) {
         for (int i = 0; i < regions->begins[s]; i++) RP_TRY(rp__region_begin(ctx, "region"));
         RP_TRY(run_step(&g->step[s], ctx, value));
-        let_go(g, value, s);
+        release_after(g, value, s);
         for (int i = 0; i < regions->ends[s]; i++) RP_TRY(rp__region_end(ctx));
     }
     return RP_OK;

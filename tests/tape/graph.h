@@ -2,8 +2,8 @@
  *
  *   values   0 .. N_LEAVES-1 leaves, then what the steps make, in order; squares [8, 8] in whatever shape an op left them, or
  *            halves [8, 4]
- *   step     an op on values seen as they are, turned, cut or reshaped; the run lets go of a value after its last reader, as
- *            modules do, so whatever backward still reads must be the tape's
+ *   step     an op on values seen as they are, turned, cut or reshaped; the run releases a value after its last reader, as
+ *            modules do, so the tape must hold every value that backward still reads
  *   nesting  how many regions begin before a step and end behind it
  */
 #ifndef RP_GRAPH_H

@@ -27,7 +27,7 @@ void drop_grad(rp_tensor *leaf);
 rp_mem ledger(rp_ctx *ctx);
 int64_t saved_bytes(rp_ctx *ctx);
 
-/* Every use of a value that the tape counts is there: by a backward, by a region's replay, by a call that can run again alone. */
+/* Every use of a value that the tape counts is there: by a backward, by a region's replay, by a call that can be recomputed alone. */
 void assert_uses_add_up(const rp_ctx *ctx);
 
 /* The sum of all elements, as a recorded scalar. x stays the caller's. */

@@ -1,4 +1,4 @@
-/* Claims about what is saved and what runs again, counted by hand (tape/block.h). */
+/* Claims about saved bytes and replayed calls, counted by hand (tape/block.h). */
 #include "tape/block.h"
 
 enum { BLOCKS = 3 };
@@ -260,7 +260,7 @@ static void a_product_keeps_what_the_gradients_that_are_wanted_read(void **state
 /* ---- replays leave out what is not needed as things stand ---- */
 
 /* A region of matmul and relu, whose output a second region reads and holds. */
-static void a_value_that_another_region_holds_is_not_made_again(void **state)
+static void a_value_that_another_region_holds_is_not_recomputed(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
@@ -326,7 +326,7 @@ static void watch_backward(void *user, const rp_mem_event *event)
 }
 
 /* Scale, which needs nothing of it, reads what a call before the region has made. */
-static void a_region_lets_go_of_what_it_read_once_it_has_run_again(void **state)
+static void a_region_releases_its_inputs_after_its_replay(void **state)
 {
     (void)state;
     rp_ctx *ctx          = test_ctx(NULL);
@@ -352,7 +352,7 @@ static void a_region_lets_go_of_what_it_read_once_it_has_run_again(void **state)
     test_ctx_free(ctx);
 }
 
-/* Of a region of four calls the first two run again alone. */
+/* In a region of four calls, the first two are recomputed alone. */
 static rp_status first_two_alone(void *self, int at, const rp_op_meta *meta, const rp_scope *scope, rp_verdict *verdict)
 {
     (void)self, (void)scope;
@@ -418,9 +418,9 @@ int main(void)
         cmocka_unit_test(what_the_tape_lets_go_of_is_not_saved_any_more),
         cmocka_unit_test(a_constant_is_held_for_those_who_read_it_later_alone),
         cmocka_unit_test(a_product_keeps_what_the_gradients_that_are_wanted_read),
-        cmocka_unit_test(a_value_that_another_region_holds_is_not_made_again),
+        cmocka_unit_test(a_value_that_another_region_holds_is_not_recomputed),
         cmocka_unit_test(calls_whose_readers_get_no_gradient_are_not_replayed),
-        cmocka_unit_test(a_region_lets_go_of_what_it_read_once_it_has_run_again),
+        cmocka_unit_test(a_region_releases_its_inputs_after_its_replay),
         cmocka_unit_test(a_record_that_cannot_be_planned_is_forgotten),
         cmocka_unit_test(calls_alone_in_a_region_run_once_for_it_and_once_for_themselves),
     };

@@ -78,7 +78,7 @@ static void a_chain_of_100_runs_in_20_units_and_recomputes_itself_once(void **st
     run_chain(100, 20, false, &o);
     assert_int_equal(o.status, RP_OK);
     assert_same_bits(&o.grad, &whole.grad, "in 20 units");
-    print_message("100 calls in 20 units: %" PRId64 " run again\n", o.work.n_replayed);
+    print_message("100 calls in 20 units: %" PRId64 " replayed\n", o.work.n_replayed);
     assert_in_range(o.work.n_replayed, 70, 100);
     run_chain(100, 5, false, &o);
     assert_int_equal(o.status, RP_OK);
@@ -96,7 +96,7 @@ static void a_chain_of_1000_runs_in_two_roots_of_its_units(void **state)
     for (int i = 0; i < RP_COUNT(claims); i++) {
         run_chain(MOST, claims[i].units, true, &o);
         assert_int_equal(o.status, RP_OK);
-        print_message("1000 calls in %d units: %" PRId64 " run again\n", claims[i].units, o.work.n_replayed);
+        print_message("1000 calls in %d units: %" PRId64 " replayed\n", claims[i].units, o.work.n_replayed);
         assert_in_range(o.work.n_replayed, claims[i].most / 2, claims[i].most);
     }
 }
@@ -203,7 +203,7 @@ static void where_a_plan_is_followed_nothing_is_dropped(void **state)
     assert_int_equal(o.work.n_evicted, 0);
 }
 
-/* y = x + constant is read by silu. A call can run again where its constant stays: a frozen parameter does. */
+/* y = x + constant is read by silu. A call can be rerun if its constant stays, as a frozen parameter does. */
 static void run_with_constant(int units, rp_mem_class mem_class, outcome *o)
 {
     rp_ctx *ctx      = limited(units, false);
@@ -225,7 +225,7 @@ static void run_with_constant(int units, rp_mem_class mem_class, outcome *o)
     finish(ctx, status, leaf, o);
 }
 
-static void what_reads_a_frozen_parameter_can_be_made_again(void **state)
+static void a_reader_of_a_frozen_parameter_can_be_recomputed(void **state)
 {
     (void)state;
     static outcome whole, o;
@@ -272,7 +272,7 @@ static void run_with_bias(int units, writing w, outcome *o)
     finish(ctx, status, leaf, o);
 }
 
-static void a_leaf_written_before_what_it_made_is_made_again_is_named(void **state)
+static void a_leaf_written_before_its_reader_is_recomputed_is_named(void **state)
 {
     (void)state;
     static outcome o;
@@ -323,8 +323,8 @@ int main(void)
         cmocka_unit_test(what_a_must_keeps_is_not_dropped),
         cmocka_unit_test(what_somebody_holds_is_not_dropped_and_the_message_says_so),
         cmocka_unit_test(where_a_plan_is_followed_nothing_is_dropped),
-        cmocka_unit_test(what_reads_a_frozen_parameter_can_be_made_again),
-        cmocka_unit_test(a_leaf_written_before_what_it_made_is_made_again_is_named),
+        cmocka_unit_test(a_reader_of_a_frozen_parameter_can_be_recomputed),
+        cmocka_unit_test(a_leaf_written_before_its_reader_is_recomputed_is_named),
         cmocka_unit_test(a_call_that_read_what_had_been_written_is_not_run_again),
         cmocka_unit_test(what_reads_a_value_that_may_change_is_not_run_again),
     };

@@ -1,4 +1,4 @@
-/* Claims about fates: kept, recomputed or offloaded, alone or in regions, a slot is the same bits; and what is kept is not run again. */
+/* Claims about fates: kept, recomputed or offloaded, alone or in regions, a slot has the same bits; and the calls of kept slots are not replayed. */
 #include "tape/fates.h"
 
 enum { N_GRAPHS = 100, POLICIES = 4 };
@@ -141,8 +141,8 @@ static void recomputed_slots_are_not_saved(void **state)
         outcome in_regions = run(&g, &random, &none_kept, ctx, &leaves);
         assert_int_equal(alone.saved_bytes, 0);
         assert_int_equal(in_regions.saved_bytes, 0);
-        assert_same_result(&alone.result, &plain.result, "all made again, op by op", seed);
-        assert_same_result(&in_regions.result, &plain.result, "all made again, in regions", seed);
+        assert_same_result(&alone.result, &plain.result, "everything recomputed, op by op", seed);
+        assert_same_result(&in_regions.result, &plain.result, "everything recomputed, in regions", seed);
         assert_true(alone.total.recompute <= alone.total.first);      /* each at most once */
         recompute += alone.total.recompute;
     }

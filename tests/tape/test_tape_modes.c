@@ -1,4 +1,4 @@
-/* Claims about modes: no gradients, evaluation, wide gradients, ops that may not run again, contexts beside each other. */
+/* Claims about modes: no gradients, evaluation, wide gradients, ops that may not be replayed, two contexts at once. */
 #include "tape/block.h"
 #include "tape/graph.h"
 
@@ -53,7 +53,7 @@ static void a_frozen_part_is_not_recorded(void **state)
 
 /* The block is frozen up to its last product. Its calls before that one have no backward; recorded, they make again what that one reads, which is
  * a constant else, held from the forward. */
-static void a_frozen_part_that_is_recorded_is_made_again(void **state)
+static void a_frozen_part_that_is_recorded_is_recomputed(void **state)
 {
     (void)state;
     enum { WAYS = 2 };
@@ -421,7 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_recorded_or_kept_without_gradients),
         cmocka_unit_test(a_frozen_part_is_not_recorded),
-        cmocka_unit_test(a_frozen_part_that_is_recorded_is_made_again),
+        cmocka_unit_test(a_frozen_part_that_is_recorded_is_recomputed),
         cmocka_unit_test(without_gradients_a_frozen_part_is_not_recorded_whatever_is_asked),
         cmocka_unit_test(dropout_rests_in_evaluation),
         cmocka_unit_test(a_replay_runs_in_the_mode_and_stream_of_the_forward),

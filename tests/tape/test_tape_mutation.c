@@ -128,7 +128,7 @@ static void a_value_between_regions_may_not_be_written(void **state)
     test_ctx_free(ctx);
 }
 
-static void a_value_inside_a_region_is_made_again_whatever_became_of_it(void **state)
+static void a_value_inside_a_region_is_always_recomputed(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
@@ -212,7 +212,7 @@ int main(void)
         cmocka_unit_test(an_input_from_outside_a_region_may_not_be_written),
         cmocka_unit_test(a_write_through_a_view_counts_as_well),
         cmocka_unit_test(a_value_between_regions_may_not_be_written),
-        cmocka_unit_test(a_value_inside_a_region_is_made_again_whatever_became_of_it),
+        cmocka_unit_test(a_value_inside_a_region_is_always_recomputed),
         cmocka_unit_test(what_no_backward_and_no_replay_reads_may_be_written),
         cmocka_unit_test(a_constant_buffer_may_be_used_again_when_nobody_reads_it_later),
     };

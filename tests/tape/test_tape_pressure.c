@@ -128,7 +128,7 @@ static void random_graphs_have_the_same_gradients_under_every_limit(void **state
         check_limits(&g, (setting){ .regions = nesting_none(), .fates_seed = seed, .files = seed % 8 == 0 }, &t);
         check_limits(&g, (setting){ .regions = nesting_random(&g, seed), .fates_seed = seed, .verify = true }, &t);
     }
-    print_message("%d runs, %d within their limit: %" PRId64 " values dropped, %" PRId64 " calls run again, %" PRId64 " bytes moved\n", t.runs, t.done,
+    print_message("%d runs, %d within their limit: %" PRId64 " values dropped, %" PRId64 " calls replayed, %" PRId64 " bytes moved\n", t.runs, t.done,
                   t.evicted, t.replayed, t.moved);
     assert_true(t.done > t.runs / 4 && t.failed > t.runs / 10);      /* else it would say little */
     assert_true(t.evicted > t.runs && t.moved > 0);
@@ -203,7 +203,7 @@ static int fail_each(const graph *g, const setting *s, const run *truth)
     return f.failed;
 }
 
-/* The least limit of those that are tried under which a graph runs, and runs again on the addresses that the first run left. */
+/* The least of the tried limits under which a graph runs, and runs a second time on the addresses of the first run. */
 static int64_t least_limit(const graph *g, setting s)
 {
     static run r, recompute;

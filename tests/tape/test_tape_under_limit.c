@@ -99,7 +99,7 @@ static rp_status run_updates(const graph *g, int64_t limit_bytes, graph_result *
     return status;
 }
 
-/* What is made again reads nothing that has been updated by then. */
+/* A recomputed call reads no parameter that has been updated since. */
 static void leaves_updated_in_backward_end_as_without_a_limit(void **state)
 {
     (void)state;

@@ -101,7 +101,7 @@ static void slots_recomputed_without_a_region_are_compared_too(void **state)
     rp_set_verify(ctx, RP_VERIFY_ON);
     fates_use(ctx, &f);
     assert_int_equal(step(ctx, &c, false), RP_ERR_REPLAY);
-    f.fate[0] = RP_KEEP;        /* what is kept is not made again, so nothing differs */
+    f.fate[0] = RP_KEEP;        /* a kept value is not recomputed, so nothing differs */
     assert_ok(ctx, step(ctx, &c, true));
     case_free(&c);
     test_ctx_free(ctx);

@@ -1,4 +1,4 @@
-/* Claims about gradients into views: parts of one value, alike whether they are told to be disjoint or not. */
+/* Claims about gradients into views: parts of one value, alike whether they are declared disjoint or not. */
 #include <math.h>
 
 #include "tape/tape_test.h"

@@ -40,7 +40,7 @@ static inline holding hold(rp_ctx *ctx, int rank, int ranks, uint32_t salt)
     return h;
 }
 
-static inline void let_go(holding *h)
+static inline void release_held(holding *h)
 {
     for (int i = 0; i < N_TENSORS; i++) rp_tensor_unref(h->at[i].tensor);
 }

@@ -86,10 +86,10 @@ static inline run run_open(const temp_dir *d, const char *model, const char *out
              "optimizer: {lr: 3e-3, weight_decay: 0.1, no_decay: ['*norm*']}\nthreads: 1\n"
              "output_dir: %s/%s\n", d->path, model, d->path, d->path, out);
     rp_ctx *parser = test_ctx(&(rp_ctx_options){ .shapes_only = true, .threads = 1 });
-    rp_report told;
-    rp__report_open(&told, parser);
-    assert_ok(parser, rp__recipe_read(parser, "r.yaml", text, (int64_t)strlen(text), n, setting, &told, &r.recipe));
-    rp__report_close(&told);
+    rp_report reported;
+    rp__report_open(&reported, parser);
+    assert_ok(parser, rp__recipe_read(parser, "r.yaml", text, (int64_t)strlen(text), n, setting, &reported, &r.recipe));
+    rp__report_close(&reported);
     rp_ctx_options options = rp__recipe_ctx_options(r.recipe);
     rp__recipe_free(r.recipe);
     rp_ctx_free(parser);
@@ -109,16 +109,16 @@ static inline void run_close(run *r)
     test_ctx_free(r->ctx);
 }
 
-/* As wrong input, before any work: `words` are in what was told. */
+/* As wrong input, before any work: `words` are in the messages. */
 static inline void assert_refused(const char *out, rp_status status, const char *words, const char *const *setting)
 {
     run r = run_open(&dir, "llama", out, setting);
     char line[2048];
-    bool told = strstr(rp_error(r.ctx), words) != NULL;
+    bool reported = strstr(rp_error(r.ctx), words) != NULL;
 
     for (const rp_report_item *item = r.report.first; item; item = item->next)
-        told = told || strstr(rp__report_line(item, line, sizeof line), words);
-    if (!told) fail_msg("'%s' is missing in: %s", words, rp_error(r.ctx));
+        reported = reported || strstr(rp__report_line(item, line, sizeof line), words);
+    if (!reported) fail_msg("'%s' is missing in: %s", words, rp_error(r.ctx));
     assert_int_equal(r.status, status);
     assert_int_equal(rp_status_exit_code(r.status), 2);
     assert_null(r.trainer);

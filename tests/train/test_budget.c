@@ -38,7 +38,7 @@ static void every_step_takes_what_was_said_and_no_bit_changes(void **state)
     assert_true(n_planned > n_draws / 2 && n_refused > n_draws / 8);
 }
 
-/* What is computed again within the budget, as a share of the step. */
+/* The share of the step that a plan within the budget recomputes. */
 static double overhead_within(settings *s, const char *name, int64_t bytes)
 {
     rp_report report;
@@ -59,7 +59,7 @@ static double overhead_within(settings *s, const char *name, int64_t bytes)
     return overhead;
 }
 
-/* Nor where rules prefer that something is computed again, or say so of one of several results of a call. */
+/* Also if rules prefer to recompute, or recompute one of several outputs of a call. */
 static void a_larger_budget_never_costs_more(void **state)
 {
     static const char *const rules[] = {

@@ -22,10 +22,10 @@ static const char *const *steps_of(int way)
     return way < RP_COUNT(ways) ? ways[way] : NULL;
 }
 
-typedef struct { bool feasible, keeps_logits; int64_t least, reserved, bound; double seconds, bound_seconds, block_bound; } told;
+typedef struct { bool feasible, keeps_logits; int64_t least, reserved, bound; double seconds, bound_seconds, block_bound; } figures;
 
 /* budget 0: none */
-static told forecast_of(const char *const *setting, int64_t budget)
+static figures forecast_of(const char *const *setting, int64_t budget)
 {
     const char *all[MOST_SETTINGS] = { 0 };
     char size[64];
@@ -41,7 +41,7 @@ static told forecast_of(const char *const *setting, int64_t budget)
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_read(ctx, "r.yaml", "threads: 2\nmax_steps: 1\n", 24, n, all, &report, &recipe));
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .least = !budget }, &report, &f));
-    told t = { f.feasible,
+    figures t = { f.feasible,
                f.plan.variant.keeps_logits,
                f.least,
                f.plan.found.memory.reserved_bytes,
@@ -59,7 +59,7 @@ static told forecast_of(const char *const *setting, int64_t budget)
 /* Returns at how many budgets the bound of plans of blocks says more than that of all schedules. */
 static int check_budgets(const char *const *setting, int n_budgets)
 {
-    told all      = forecast_of(setting, 0);
+    figures all      = forecast_of(setting, 0);
     double before = INFINITY;
     int n_tighter = 0;
 
@@ -67,7 +67,7 @@ static int check_budgets(const char *const *setting, int n_budgets)
     assert_false(forecast_of(setting, all.least - 1).feasible);
     for (int i = 0; i < n_budgets; i++) {
         int64_t budget = all.least + (all.reserved - all.least) * i / (n_budgets - 1);
-        told t         = forecast_of(setting, budget);
+        figures t         = forecast_of(setting, budget);
         if (!t.feasible || t.reserved > budget || (double)t.reserved > 1.001 * (double)t.bound)
             fail_msg("budget %" PRId64 ": %" PRId64 " reserved, %" PRId64 " are live at once", budget, t.reserved, t.bound);
         if (t.seconds > before * (1 + 1e-9) || t.block_bound > t.seconds || t.bound_seconds > t.block_bound)
@@ -86,7 +86,7 @@ static void fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more(void **s
 
     (void)state;
     for (int way = 0; steps_of(way); way++) {
-        bool kept_by_a_rule = way == 3;        /* for as long as is reckoned, or shorter: then nothing is known of plans of blocks */
+        bool kept_by_a_rule = way == 3;        /* for the simulated time or less: then plans of blocks have no bound */
         int n               = check_budgets(steps_of(way), way ? test_few_or(3, 15) : test_draws(50));
         assert_true(n == 0 || !kept_by_a_rule);
         n_tighter += n;
@@ -94,8 +94,8 @@ static void fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more(void **s
     assert_true(n_tighter > 0);
 }
 
-/* What a rule has made again, or keeps though nothing reads it, is not reckoned with to the byte, nor to the second: plans are tried. */
-static void where_rules_have_slots_made_again_more_memory_never_costs_more_either(void **state)
+/* If a rule recomputes a value, or keeps one that nothing reads, the plan's bytes and seconds are estimates, so several plans are tried. */
+static void if_rules_recompute_slots_more_memory_never_costs_more_either(void **state)
 {
     static const char *const ways[][MOST_SETTINGS] = {
         { TINY("mistral"), "lora.rank=1", "lora.modules=['*']", "activation_checkpointing.rules=[{every: {k: 2, offset: 1}, fate: recompute}]" },
@@ -106,13 +106,13 @@ static void where_rules_have_slots_made_again_more_memory_never_costs_more_eithe
 
     (void)state;
     for (int i = 0; i < RP_COUNT(ways); i++) {
-        told all      = forecast_of(ways[i], 0);
+        figures all      = forecast_of(ways[i], 0);
         double before = INFINITY;
         int n         = test_draws(40);
         assert_true(forecast_of(ways[i], all.least).feasible && !forecast_of(ways[i], all.least - 1).feasible);
         for (int j = 0; j < n; j++) {
             int64_t budget = all.least + (all.reserved - all.least) * j / (n - 1);
-            told t         = forecast_of(ways[i], budget);
+            figures t         = forecast_of(ways[i], budget);
             if (!t.feasible || t.reserved > budget || t.seconds > before * (1 + 1e-9) || t.block_bound > t.seconds * (1 + 1e-9))
                 fail_msg("way %d, budget %" PRId64 ": %" PRId64 " reserved, %.9g s after %.9g", i, budget, t.reserved, t.seconds, before);
             before = t.seconds;
@@ -123,14 +123,14 @@ static void where_rules_have_slots_made_again_more_memory_never_costs_more_eithe
 static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_faster(void **state)
 {
     static const char *const never[MOST_SETTINGS] = { SIZES, "dtype=bf16" }, *const may[MOST_SETTINGS] = { SIZES, "dtype=bf16", "loss.keep_logits=auto" };
-    told all   = forecast_of(never, 0);
+    figures all   = forecast_of(never, 0);
     int n_kept = 0;
 
     (void)state;
     assert_false(forecast_of(may, 0).keeps_logits);
     for (int i = 0; i < 10; i += test_few_or(3, 1)) {
         int64_t budget = all.least + (all.reserved - all.least) * i / 9;
-        told without = forecast_of(never, budget), with = forecast_of(may, budget);
+        figures without = forecast_of(never, budget), with = forecast_of(may, budget);
         if (with.seconds > without.seconds * (1 + 1e-9) || with.bound_seconds > without.bound_seconds * (1 + 1e-9) || with.reserved > budget)
             fail_msg("budget %" PRId64 ": %.9f s where it was %.9f", budget, with.seconds, without.seconds);
         if (with.keeps_logits != (with.seconds < without.seconds)) fail_msg("budget %" PRId64 ": kept for nothing, or not for something", budget);
@@ -139,7 +139,7 @@ static void where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_fa
     assert_true(n_kept > 0);            /* all of them, where products are slow */
 }
 
-/* The step of this model takes less than scoring a batch: what is told of it shows which is meant. */
+/* The step of this model takes less than scoring a batch: what is reported of it shows which is meant. */
 static void a_validation_that_is_never_run_takes_nothing(void **state)
 {
     #define STEP TINY("phi3"), "freeze=[layers.0]", "lora.rank=1", "lora.modules=[layers.0.*]", "lora.whole=[norm]"
@@ -155,7 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(fifty_budgets_of_smollm2_are_kept_and_more_never_costs_more),
-        TEST(where_rules_have_slots_made_again_more_memory_never_costs_more_either),
+        TEST(if_rules_recompute_slots_more_memory_never_costs_more_either),
         TEST(a_validation_that_is_never_run_takes_nothing),
         TEST(where_a_plan_may_keep_the_logits_no_budget_is_slower_and_some_are_faster),
     };

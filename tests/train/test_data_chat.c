@@ -306,7 +306,7 @@ static void conversations_without_a_target_are_refused_with_their_line_and_the_r
     leave(&w);
 }
 
-static void a_model_without_a_template_is_told_of_the_key(void **state)
+static void a_model_without_a_template_is_reported_of_the_key(void **state)
 {
     world w       = world_of("chatml");
     rp_chat *held = w.source.chat;
@@ -321,7 +321,7 @@ static void a_model_without_a_template_is_told_of_the_key(void **state)
     leave(&w);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     world w = world_of("qwen3");
     int k   = 1;
@@ -358,8 +358,8 @@ int main(void)
         cmocka_unit_test(tools_of_a_line_reach_the_template),
         cmocka_unit_test(what_is_no_conversation_is_refused_with_its_line),
         cmocka_unit_test(conversations_without_a_target_are_refused_with_their_line_and_the_reason),
-        cmocka_unit_test(a_model_without_a_template_is_told_of_the_key),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(a_model_without_a_template_is_reported_of_the_key),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static rp_status open_within(rp_ctx *ctx, data_of *want, int64_t room)
 }
 
 /* Short samples take more bytes than their tokens, long ones less: either file is the one that does not fit. */
-static void a_full_disk_for_tokens_is_told_with_its_byte(void **state)
+static void a_full_disk_for_tokens_is_reported_with_its_byte(void **state)
 {
     static const int64_t lengths[] = { 2, 64 }, most[] = { 8 * TEXT_BYTES, 4 * TEXT_BYTES };
 
@@ -158,7 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_an_error_or_itself_whatever_allocation_fails),
-        cmocka_unit_test(a_full_disk_for_tokens_is_told_with_its_byte),
+        cmocka_unit_test(a_full_disk_for_tokens_is_reported_with_its_byte),
         cmocka_unit_test(tokens_that_cannot_be_read_back_are_an_error),
     };
 

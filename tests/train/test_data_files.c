@@ -118,7 +118,7 @@ static void links_are_followed_and_circles_end(void **state)
     test_ctx_free(ctx);
 }
 
-static void what_is_not_there_is_told_with_what_would_be_taken(void **state)
+static void what_is_not_there_is_reported_with_what_would_be_taken(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
@@ -138,7 +138,7 @@ static void what_is_not_there_is_told_with_what_would_be_taken(void **state)
     test_ctx_free(ctx);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx      = test_ctx(NULL);
@@ -166,8 +166,8 @@ int main(void)
         cmocka_unit_test(two_stars_stand_for_any_number_of_folders),
         cmocka_unit_test(globs_of_one_folder_and_names_are_what_they_were),
         cmocka_unit_test(links_are_followed_and_circles_end),
-        cmocka_unit_test(what_is_not_there_is_told_with_what_would_be_taken),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(what_is_not_there_is_reported_with_what_would_be_taken),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Claims about JSON data: a list of objects is the same data as its objects on lines, however it is written; what is wrong is told with its place. */
+/* Claims about JSON data: a list of objects is the same data as its objects on lines, however it is written; what is wrong is reported with its place. */
 #include "byte_data.h"
 #include "temp.h"
 
@@ -96,7 +96,7 @@ static void what_is_no_list_of_objects_is_refused_with_its_place(void **state)
     test_ctx_free(ctx);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx      = test_ctx(NULL);
@@ -114,7 +114,7 @@ int main(void)
         cmocka_unit_test(a_list_is_the_same_data_as_lines),
         cmocka_unit_test(a_list_of_many_windows_is_read_whole),
         cmocka_unit_test(what_is_no_list_of_objects_is_refused_with_its_place),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The claim that data costs no memory: a file of lines, or one text, far larger than what the process may take is read, packed or not,
- * and its batches come back, within a few MiB. Measured by the kernel in a process of its own. */
+/* The claim that data costs no memory: a file of lines, or one text, far larger than the memory limit of the process is read, packed or not,
+ * and its batches are returned, within a few MiB. Measured by the kernel in a process of its own. */
 /* ctest: device-free thread-free long */
 #include "rp_test.h"
 

@@ -1,4 +1,4 @@
-/* Claims about datasets: what is refused, and in which words; what tells other data; what stays behind. */
+/* Claims about datasets: what is refused, and in which words; how other data is found; files that are left. */
 /* ctest: device-free thread-free */
 #include "byte_data.h"
 #include "temp.h"
@@ -145,7 +145,7 @@ static void sizes_of_a_step_that_are_too_small_or_too_large_are_refused(void **s
     test_ctx_free(ctx);
 }
 
-static void the_hash_tells_other_data(void **state)
+static void the_hash_of_other_data_differs(void **state)
 {
     (void)state;
     static const char *const texts[] = { "abcdefgh", "abcdefgh", "abcdefgi" };
@@ -182,7 +182,7 @@ static void files_that_change_during_a_run_are_not_noticed_and_nothing_stays_beh
     test_ctx_free(ctx);
 }
 
-static void a_disk_without_room_for_tokens_is_told(void **state)
+static void a_disk_without_room_for_tokens_is_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
@@ -216,7 +216,7 @@ static int empty_scratch(const temp_dir *dir)
     return n;
 }
 
-static void tokens_that_are_gone_from_the_temporary_file_are_told(void **state)
+static void tokens_that_are_gone_from_the_temporary_file_are_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);
@@ -255,10 +255,10 @@ int main(void)
         cmocka_unit_test(odd_lines_that_are_json_are_read),
         cmocka_unit_test(wrong_keys_and_too_little_data_say_what_to_change),
         cmocka_unit_test(sizes_of_a_step_that_are_too_small_or_too_large_are_refused),
-        cmocka_unit_test(the_hash_tells_other_data),
+        cmocka_unit_test(the_hash_of_other_data_differs),
         cmocka_unit_test(files_that_change_during_a_run_are_not_noticed_and_nothing_stays_behind),
-        cmocka_unit_test(a_disk_without_room_for_tokens_is_told),
-        cmocka_unit_test(tokens_that_are_gone_from_the_temporary_file_are_told),
+        cmocka_unit_test(a_disk_without_room_for_tokens_is_reported),
+        cmocka_unit_test(tokens_that_are_gone_from_the_temporary_file_are_reported),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

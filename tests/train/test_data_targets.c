@@ -1,4 +1,4 @@
-/* Claims about targets: every sample has one, whatever the files hold; what has none is counted and told with its place. */
+/* Claims about targets: every sample has one, whatever the files hold; what has none is counted and reported with its place. */
 #include "byte_data.h"
 #include "temp.h"
 
@@ -126,7 +126,7 @@ static void data_without_a_single_target_is_refused_with_its_place_and_the_reaso
     test_ctx_free(ctx);
 }
 
-static void too_little_that_is_left_tells_what_was_skipped(void **state)
+static void too_little_data_is_reported_with_the_skipped_samples(void **state)
 {
     (void)state;
     rp_ctx *ctx      = test_ctx(NULL);
@@ -209,7 +209,7 @@ int main(void)
         cmocka_unit_test(samples_without_a_target_are_skipped_and_counted),
         cmocka_unit_test(packed_stretches_without_a_target_are_skipped),
         cmocka_unit_test(data_without_a_single_target_is_refused_with_its_place_and_the_reason),
-        cmocka_unit_test(too_little_that_is_left_tells_what_was_skipped),
+        cmocka_unit_test(too_little_data_is_reported_with_the_skipped_samples),
         cmocka_unit_test(no_row_of_any_batch_is_without_a_target),
         cmocka_unit_test(a_set_with_skipped_samples_is_other_data_to_a_resume),
     };

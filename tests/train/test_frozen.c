@@ -137,7 +137,7 @@ static void nothing_below_the_first_trained_weight_runs_backward_or_is_kept(void
     assert_true(top.step_flops < all.step_flops * 2 / 3);
 }
 
-/* Also in the first block, whose base projections read no gradient: they are made again, not held as constants. */
+/* This includes the first block. Its base projections have no gradient, but backward recomputes them instead of keeping them as constants. */
 static void under_checkpointing_a_block_keeps_its_input_alone(void **state)
 {
     (void)state;
@@ -191,23 +191,23 @@ static void assert_as_rehearsed(const char *model, const char *const *setting)
     run r      = run_open(&d, model, "out", setting);
 
     assert_ok(r.ctx, r.status);
-    const rp_step_usage told = rp__trainer_info(r.trainer)->rehearsal;
+    const rp_step_usage planned = rp__trainer_info(r.trainer)->rehearsal;
     while (rp__trainer_done(r.trainer) < rp__trainer_info(r.trainer)->n_steps) {
         rp_metrics line;
         assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
-        assert_int_equal(line.peak_memory_active, told.memory.peak_bytes);
-        assert_int_equal(line.peak_memory_alloc, told.memory.peak_alloc_bytes);
-        assert_int_equal(line.peak_memory_reserved, told.memory.reserved_bytes);
-        assert_int_equal(line.saved_bytes, told.saved_bytes);
-        assert_int_equal(line.step_flops, told.step_flops);
-        assert_int_equal(line.recompute_flops, told.recompute_flops);
+        assert_int_equal(line.peak_memory_active, planned.memory.peak_bytes);
+        assert_int_equal(line.peak_memory_alloc, planned.memory.peak_alloc_bytes);
+        assert_int_equal(line.peak_memory_reserved, planned.memory.reserved_bytes);
+        assert_int_equal(line.saved_bytes, planned.saved_bytes);
+        assert_int_equal(line.step_flops, planned.step_flops);
+        assert_int_equal(line.recompute_flops, planned.recompute_flops);
     }
     assert_ok(r.ctx, rp__trainer_finish(r.trainer));
     run_close(&r);
     temp_remove(&d);
 }
 
-static void every_step_measures_what_the_rehearsal_told(void **state)
+static void every_step_measures_what_the_rehearsal_predicted(void **state)
 {
     (void)state;
     static const char *const full = AC "mode=full";
@@ -403,7 +403,7 @@ int main(void)
         TEST(no_mode_or_budget_changes_a_bit_of_an_adapter),
         TEST(no_mode_or_budget_changes_a_bit_of_one_with_magnitudes),
         TEST(no_mode_or_budget_changes_a_bit_of_what_is_trained_whole_beside_it),
-        TEST(every_step_measures_what_the_rehearsal_told),
+        TEST(every_step_measures_what_the_rehearsal_predicted),
         TEST(a_run_of_adapters_stopped_and_resumed_is_the_run_that_was_not),
         TEST(one_with_magnitudes_is_too),
         TEST(one_with_modules_trained_whole_is_too),

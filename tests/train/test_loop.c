@@ -222,29 +222,29 @@ static void assert_as_rehearsed(const char *model, const char *const *setting)
 
     assert_ok(r.ctx, r.status);
     const rp_trainer_info *info = rp__trainer_info(r.trainer);
-    const rp_step_usage *told    = &info->rehearsal;
+    const rp_step_usage *planned    = &info->rehearsal;
     int64_t sum                 = 0;
-    for (int c = 0; c < RP_MEM_CLASSES; c++) sum += told->memory.peak_at[c];
-    assert_int_equal(sum, told->memory.peak_bytes);
+    for (int c = 0; c < RP_MEM_CLASSES; c++) sum += planned->memory.peak_at[c];
+    assert_int_equal(sum, planned->memory.peak_bytes);
     while (rp__trainer_done(r.trainer) < info->n_steps) {
         rp_metrics line;
         assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
-        assert_int_equal(line.peak_memory_active, told->memory.peak_bytes);
-        assert_int_equal(line.peak_memory_alloc, told->memory.peak_alloc_bytes);
-        assert_int_equal(line.peak_memory_reserved, told->memory.reserved_bytes);
-        assert_int_equal(line.saved_bytes, told->saved_bytes);
-        assert_int_equal(line.step_flops, told->step_flops);
-        assert_int_equal(line.recompute_flops, told->recompute_flops);
+        assert_int_equal(line.peak_memory_active, planned->memory.peak_bytes);
+        assert_int_equal(line.peak_memory_alloc, planned->memory.peak_alloc_bytes);
+        assert_int_equal(line.peak_memory_reserved, planned->memory.reserved_bytes);
+        assert_int_equal(line.saved_bytes, planned->saved_bytes);
+        assert_int_equal(line.step_flops, planned->step_flops);
+        assert_int_equal(line.recompute_flops, planned->recompute_flops);
     }
     assert_ok(r.ctx, rp__trainer_finish(r.trainer));
     rp_mem after;
     rp_mem_read(r.ctx, 0, false, &after);
-    assert_int_equal(after.reserved_bytes, told->memory.reserved_bytes);
+    assert_int_equal(after.reserved_bytes, planned->memory.reserved_bytes);
     run_close(&r);
     temp_remove(&d);
 }
 
-static void every_step_measures_what_the_rehearsal_told(void **state)
+static void every_step_measures_what_the_rehearsal_predicted(void **state)
 {
     (void)state;
     static const char *const full = "enable_activation_checkpointing=true";
@@ -395,7 +395,7 @@ int main(void)
         TEST(checkpointing_saves_memory_and_says_what_it_recomputes),
         TEST(updates_in_backward_change_no_bit),
         TEST(accumulation_draws_the_same_masks),
-        TEST(every_step_measures_what_the_rehearsal_told),
+        TEST(every_step_measures_what_the_rehearsal_predicted),
         TEST(a_policy_of_the_program_is_rehearsed_too),
         TEST(documents_of_any_length_stay_inside_the_rehearsed_pool),
         TEST(documents_of_any_length_train_by_a_plan_file),

@@ -18,7 +18,7 @@ static void assert_same_run(const char *a, const char *b)
     assert_same_file(&dir, at_a, at_b);
 }
 
-/* k steps by a trainer that is then let go, with or without a state of them. */
+/* Run k steps with a trainer that is then freed, with or without saving their state. */
 static void run_part(const char *out, int64_t k, bool saves, const char *const *setting)
 {
     run r = run_open(&dir, "gpt2", out, setting);
@@ -146,7 +146,7 @@ static void a_state_of_another_seed_than_its_recipe_is_not_resumed(void **state)
 static void a_damaged_state_is_passed_over_with_a_note(void **state)
 {
     (void)state;
-    bool told = false;
+    bool reported = false;
 
     run_whole(&dir, "gpt2", "whole", RUN(NULL));
     run_part("part", 8, false, RUN("save_every_n_steps=4"));
@@ -155,14 +155,14 @@ static void a_damaged_state_is_passed_over_with_a_note(void **state)
     assert_ok(r.ctx, r.status);
     assert_int_equal(rp__trainer_done(r.trainer), 4);
     for (rp_report_item *item = r.report.first; item; item = item->next)
-        told = told || (item->note && strstr(item->text, "a newer state is skipped"));
-    assert_true(told);
+        reported = reported || (item->note && strstr(item->text, "a newer state is skipped"));
+    assert_true(reported);
     assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
     run_close(&r);
     assert_same_run("whole", "part");
 }
 
-/* The state at step 4 as 2 ranks of half the batch would have left it in one copy each: bits do not tell, the index does. */
+/* The state at step 4 as 2 ranks of half the batch would have left it in one copy each: its bits are the same, the index differs. */
 static void as_of_two_ranks(const char *out)
 {
     char path[128];
@@ -181,7 +181,7 @@ static void as_of_two_ranks(const char *out)
 static void a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same(void **state)
 {
     (void)state;
-    bool told = false;
+    bool reported = false;
 
     run_whole(&dir, "gpt2", "whole", RUN(NULL));
     run_part("out", 4, true, RUN(NULL));
@@ -191,8 +191,8 @@ static void a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same(
     run r = run_open(&dir, "gpt2", "out", RUN("resume=auto"));
     assert_ok(r.ctx, r.status);
     for (rp_report_item *item = r.report.first; item; item = item->next)
-        told = told || (item->note && strstr(item->text, "state/step-4', written by 2 ranks"));
-    assert_true(told);
+        reported = reported || (item->note && strstr(item->text, "state/step-4', written by 2 ranks"));
+    assert_true(reported);
     assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
     run_close(&r);
     assert_same_run("whole", "out");

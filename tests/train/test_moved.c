@@ -25,12 +25,12 @@ static rp_forecast forecast_of(const char *const *setting, const char *device, i
     rp__report_open(&report, ctx);
     assert_ok(ctx, rp__recipe_read(ctx, "r.yaml", "threads: 2\nmax_steps: 1\n", 24, n, setting, &report, &recipe));
     assert_ok(ctx, rp__recipe_forecast(ctx, recipe, &(rp_forecast_options){ .device = device }, &report, &f));
-    rp_forecast told = f;
+    rp_forecast kept = f;
     rp__forecast_close(&f);
     rp__report_close(&report);
     rp__recipe_free(recipe);
     test_ctx_free(ctx);
-    return told;
+    return kept;
 }
 
 static void where_everything_fits_nothing_that_only_prefers_to_go_goes(void **state)

@@ -1,4 +1,4 @@
-/* The claim about the classic modes in whatever step: rehearsed, no mode takes less than the least budget told, and the plan for as many bytes as it takes
+/* The claim about the classic modes in whatever step: rehearsed, no mode takes less than the reported least budget, and the plan for as many bytes as it takes
  * is no slower. Recipes are drawn: families, shapes, adapters, and the variants that are left open. */
 /* ctest: device-free thread-free */
 #include "asked_plan.h"
@@ -77,7 +77,8 @@ static void check(int seed)
     answer it = ask(&d, mode, own, -1), plan = ask(&d, "auto", own, it.reserved);
     double seconds = it.seconds + it.recompute;
 
-    if (it.least > it.reserved) fail_msg("recipe %d, %s%s: %lld bytes, the least told is %lld", seed, mode, own, (long long)it.reserved, (long long)it.least);
+    if (it.least > it.reserved)
+        fail_msg("recipe %d, %s%s: %lld bytes, the reported least is %lld", seed, mode, own, (long long)it.reserved, (long long)it.least);
     if (!plan.feasible || plan.reserved > it.reserved || plan.seconds + plan.recompute > seconds * (1 + 1e-9))
         fail_msg("recipe %d, %s%s: %lld bytes and %.9g s; planned, fits: %d, %lld bytes and %.9g s", seed, mode, own, (long long)it.reserved, seconds,
                  plan.feasible, (long long)plan.reserved, plan.seconds + plan.recompute);

@@ -107,7 +107,7 @@ static void weights_that_stay_are_sent_once_and_their_gradients_once(void **stat
     }
 }
 
-/* They are of another class: what is told of slots adds up to what is saved. */
+/* They are of another class: what is reported of slots adds up to what is saved. */
 static void weights_that_stay_are_no_saved_slots(void **state)
 {
     rp_forecast f = TINY("dist.ranks=2", "dist.reshard_after_forward=false");
@@ -247,7 +247,7 @@ static void the_largest_model_is_planned_on_16384_ranks_and_no_more(void **state
     done(&a);
 }
 
-static void units_are_told(void **state)
+static void units_are_printed(void **state)
 {
     rp_forecast f = TINY("dist.ranks=2", "dist.custom_sharded_layers=[output]");
 
@@ -280,7 +280,7 @@ static void embedding_and_head_in_units_of_their_own_take_less(void **state)
 }
 
 /* A chain of 162 segments whose weights must stay: the least plan is one of many replays. */
-static void what_cannot_fit_is_told_with_the_least_that_does(void **state)
+static void what_cannot_fit_is_reported_with_the_least_that_does(void **state)
 {
     test_leave_to_full();
     const char *const stay[] = { "dist.reshard_after_forward=false", "max_seq_len=64", NULL };
@@ -486,10 +486,10 @@ int main(void)
         cmocka_unit_test(more_ranks_take_less_each),
         cmocka_unit_test(a_head_takes_less_on_more_ranks_up_to_16384),
         cmocka_unit_test(the_largest_model_is_planned_on_16384_ranks_and_no_more),
-        cmocka_unit_test(units_are_told),
+        cmocka_unit_test(units_are_printed),
         cmocka_unit_test(llama_3_8b_fits_4_ranks_of_24_gb_and_70b_8_of_80),
         cmocka_unit_test(embedding_and_head_in_units_of_their_own_take_less),
-        cmocka_unit_test(what_cannot_fit_is_told_with_the_least_that_does),
+        cmocka_unit_test(what_cannot_fit_is_reported_with_the_least_that_does),
         cmocka_unit_test(a_gpu_is_never_faster_among_64_than_among_8),
         cmocka_unit_test(published_steps_take_at_most_three_tenths_longer_than_predicted),
         cmocka_unit_test(no_plan_gets_below_its_bounds_and_what_they_discard_is_slower),

@@ -1,4 +1,4 @@
-/* The claims about plans of large models' shapes, whose configs are published (tests/plan/shapes): no mode takes less than the least budget told, and
+/* The claims about plans of large models' shapes, whose configs are published (tests/plan/shapes): no mode takes less than the reported least budget, and
  * the plan for as many bytes as a mode takes is no slower than the mode. */
 /* ctest: device-free thread-free cost=19 */
 #include "asked_plan.h"
@@ -35,7 +35,7 @@ static void check_mode(const shape *s, const char *mode)
     answer it   = ask(s, mode, -1);
     answer plan = ask(s, NULL, it.reserved);
 
-    if (it.least > it.reserved) fail_msg("%s, %s: %lld bytes, the least told is %lld", s->name, mode, (long long)it.reserved, (long long)it.least);
+    if (it.least > it.reserved) fail_msg("%s, %s: %lld bytes, the reported least is %lld", s->name, mode, (long long)it.reserved, (long long)it.least);
     if (!plan.feasible || plan.reserved > it.reserved || plan.recompute > it.recompute * (1 + 1e-9))
         fail_msg("%s, %s: %lld bytes and %.9g s; planned, fits: %d, %lld bytes and %.9g s", s->name, mode, (long long)it.reserved, it.recompute,
                  plan.feasible, (long long)plan.reserved, plan.recompute);

@@ -1,5 +1,5 @@
-/* The claim about bits: whatever is kept, made again or offloaded, in whatever regions, the losses, the gradients and the weights after
- * some optimizer steps are the same to the bit.
+/* The claim about bits: losses, gradients and the weights after some optimizer steps are bit-identical for all fates of all slots, in any
+ * regions.
  *
  *   combination   model (llama, gpt2, a classifier with batch norm) x dtype x dropout x accumulation      trained once with nothing to hide
  *   trial         a way of a recipe, or a policy that draws each slot's fate in regions up to three deep: trained from the same start
@@ -173,7 +173,7 @@ static const way ways[] = {
     { "every 2nd product", .mode = RP_MODE_FULL, .rules = "[{ op: matmul, every: 2, fate: keep }, { op: attention, fate: offload }]" },
     { "small ones op by op", .rules = "[{ type: Norm, fate: recompute }, { op: swiglu, fate: recompute }, { op: gelu, fate: recompute },"
                                       " { op: relu, fate: recompute }, { op: dropout, fate: recompute }]" },
-    { "everything made again", .rules = "[{ op: '*', fate: recompute }]" },
+    { "everything recomputed", .rules = "[{ op: '*', fate: recompute }]" },
     { "everything offloaded", .mode = RP_MODE_FULL, .rules = "[{ op: '*', fate: offload }]" },
 };
 

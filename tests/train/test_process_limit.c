@@ -124,7 +124,7 @@ static void a_process_that_takes_more_than_its_allowance_is_refused_before_the_f
 
 /* ---- the formula ---- */
 
-/* What a forecast tells: its explanation is closed. */
+/* The figures of a forecast; its explanation is closed. */
 static rp_forecast forecast(const char *file, const char *const *setting)
 {
     char text[1024], path[300];

@@ -150,7 +150,7 @@ static void ops_have_paths_shapes_work_and_rates(void **state)
     trace_close(&t);
 }
 
-static void replays_are_told_apart_where_there_are_some(void **state)
+static void replays_are_marked_if_there_are_some(void **state)
 {
     (void)state;
     run_whole(&dir, "llama", "kept", RUN("profile=true"));
@@ -320,7 +320,7 @@ static const char *text_in(const json_t *object, const char *key)
 #define UPDATE RP_DOING_UPDATE, "update"
 
 /* Spans that differ in one property have a line each, whichever it is. */
-static void what_a_span_is_told_with_is_its_own(void **state)
+static void the_texts_of_a_span_are_its_own(void **state)
 {
     (void)state;
     static const struct { rp_doing doing; const char *cat, *name, *path; rp_meta in[2]; bool grad; int64_t bytes, flops; const char *inputs; } spans[] = {
@@ -420,7 +420,7 @@ int main(void)
         TEST(a_resumed_run_counts_its_own_steps_and_a_run_of_one_step_has_that_one),
         TEST(spans_nest_and_their_sum_is_within_the_steps),
         TEST(ops_have_paths_shapes_work_and_rates),
-        TEST(replays_are_told_apart_where_there_are_some),
+        TEST(replays_are_marked_if_there_are_some),
         TEST(updates_batches_and_moves_are_there),
         TEST(the_ledger_is_a_counter_that_ends_where_the_steps_began),
         TEST(the_table_has_a_line_by_op_and_pass_that_sum_to_the_step),
@@ -428,7 +428,7 @@ int main(void)
         TEST(a_profile_changes_no_bit_and_no_byte_of_memory),
         TEST(outside_the_profiled_steps_nobody_watches),
         TEST(an_interrupted_run_leaves_the_profile_of_what_there_was),
-        TEST(what_a_span_is_told_with_is_its_own),
+        TEST(the_texts_of_a_span_are_its_own),
         TEST(more_spans_than_there_is_room_for_are_summed_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static void scalars_are_typed_by_the_schema(void **state)
     end(&r);
 }
 
-static void wrong_values_are_told_with_what_is_wanted(void **state)
+static void wrong_values_are_reported_with_the_accepted_ones(void **state)
 {
     (void)state;
     assert_error(MODEL "batch_size: two\n", NULL,
@@ -198,7 +198,7 @@ static void unknown_keys_get_the_nearest_name(void **state)
     assert_error(MODEL "optimizer.lr: 1\n", NULL, "r.yaml:2: unknown key 'optimizer.lr'; in a file, groups are nested maps");
 }
 
-static void all_errors_are_told_at_once_in_the_order_of_lines(void **state)
+static void all_errors_are_reported_at_once_in_the_order_of_lines(void **state)
 {
     (void)state;
     const char *setting = "threads=-1";
@@ -212,7 +212,7 @@ static void all_errors_are_told_at_once_in_the_order_of_lines(void **state)
     }
     assert_string_equal(rp_error(r.ctx),
                         "r.yaml:1: 'batch_size' wants a whole number from 1 to 1048576, not 'x' (and 5 more)");
-    assert_told(&r, "argument 'threads=-1': 'threads' wants a whole number from 0 to 4096, not '-1'");
+    assert_reported(&r, "argument 'threads=-1': 'threads' wants a whole number from 0 to 4096, not '-1'");
     end(&r);
 }
 
@@ -329,7 +329,7 @@ static void a_resumed_run_may_change_resources_and_no_more(void **state)
         reading before = read_one(MODEL "batch_size: 4\n", NULL), now = read_one(MODEL "batch_size: 4\n", cases[i].setting);
         assert_read(&now);
         rp__recipe_check_resume(before.recipe, 1, now.recipe, cases[i].ranks, &now.report);
-        if (cases[i].error) assert_told(&now, cases[i].error);
+        if (cases[i].error) assert_reported(&now, cases[i].error);
         else assert_int_equal(now.report.n_errors, 0);
         end(&before);
         end(&now);
@@ -343,7 +343,7 @@ static void training_needs_data_and_a_plan_does_not(void **state)
 
     assert_read(&r);
     rp__recipe_check_train(r.recipe, &r.report);
-    assert_told(&r, "r.yaml: no data: set 'dataset.path'");
+    assert_reported(&r, "r.yaml: no data: set 'dataset.path'");
     end(&r);
 }
 
@@ -354,12 +354,12 @@ int main(void)
         cmocka_unit_test(every_default_is_in_the_form_it_is_written_in),
         cmocka_unit_test(times_have_a_unit),
         cmocka_unit_test(scalars_are_typed_by_the_schema),
-        cmocka_unit_test(wrong_values_are_told_with_what_is_wanted),
+        cmocka_unit_test(wrong_values_are_reported_with_the_accepted_ones),
         cmocka_unit_test(numbers_do_not_hang_on_the_locale),
         cmocka_unit_test(keys_that_other_systems_have_say_what_to_write_here),
         cmocka_unit_test(hints_for_other_systems_keys_name_keys_there_are),
         cmocka_unit_test(unknown_keys_get_the_nearest_name),
-        cmocka_unit_test(all_errors_are_told_at_once_in_the_order_of_lines),
+        cmocka_unit_test(all_errors_are_reported_at_once_in_the_order_of_lines),
         cmocka_unit_test(contradictions_are_errors),
         cmocka_unit_test(the_mode_follows_switch_budget_and_conditions),
         cmocka_unit_test(states_on_disk_of_an_optimizer_without_states_are_noted),

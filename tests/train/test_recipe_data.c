@@ -27,10 +27,10 @@ static void conversations_need_no_prompt_column_to_train_on_answers_alone(void *
     assert_int_equal(r.report.n_notes, 0);
     end(&r);
     r = read_one(MODEL "dataset: {path: a, format: chat, prompt_column: p}\ntokenizer: {chat_template: t.jinja}\n", NULL);
-    assert_told(&r, "r.yaml:2: note: 'dataset.prompt_column' has no effect: the format is not jsonl");
+    assert_reported(&r, "r.yaml:2: note: 'dataset.prompt_column' has no effect: the format is not jsonl");
     end(&r);
     r = read_one(MODEL "tokenizer: {chat_template: t.jinja}\n", NULL);
-    assert_told(&r, "r.yaml:2: note: 'tokenizer.chat_template' has no effect: no dataset is written by it");
+    assert_reported(&r, "r.yaml:2: note: 'tokenizer.chat_template' has no effect: no dataset is written by it");
     end(&r);
 }
 
@@ -58,7 +58,7 @@ static void prompts_with_answers_may_be_written_by_the_chat_template(void **stat
         end(&r);
     }
     reading r = read_one(MODEL "dataset: {path: a, use_chat_template: false}\n", NULL);
-    assert_told(&r, "r.yaml:2: note: 'dataset.use_chat_template' has no effect: the data has no prompts with answers");
+    assert_reported(&r, "r.yaml:2: note: 'dataset.use_chat_template' has no effect: the data has no prompts with answers");
     end(&r);
 }
 
@@ -74,7 +74,7 @@ static void assert_noted(const char *noted, const char *note, const char *plain)
 {
     reading r = read_one(noted, NULL);
 
-    assert_told(&r, note);
+    assert_reported(&r, note);
     end(&r);
     r = read_one(plain, NULL);
     assert_int_equal(r.report.n_notes, 0);

@@ -52,7 +52,7 @@ static void conditions_and_rules_become_trees(void **state)
 
 #define LONG_WORD "a_word_of_forty_five_characters_and_a_bit____"
 
-static void wrong_conditions_and_rules_are_told(void **state)
+static void wrong_conditions_and_rules_are_reported(void **state)
 {
     (void)state;
     static const struct { const char *text, *error;
@@ -106,7 +106,7 @@ static void no_plugin_is_loaded_that_nobody_allowed(void **state)
 
     assert_read(&r);
     assert_int_equal(rp__recipe_open_plugins(r.recipe, &r.report), RP_ERR_CONFIG);
-    assert_told(&r, "r.yaml:3: the plug-in '/absent.so' runs code, and plug-ins are not allowed: '--allow-plugins' allows them "
+    assert_reported(&r, "r.yaml:3: the plug-in '/absent.so' runs code, and plug-ins are not allowed: '--allow-plugins' allows them "
                     "(in C rp_recipe_allow_plugins)");
     assert_int_equal(r.report.n_errors, 2);
     rp_recipe_allow_plugins(r.recipe, true);
@@ -116,7 +116,7 @@ static void no_plugin_is_loaded_that_nobody_allowed(void **state)
 
 /* ---- other systems ---- */
 
-static void foreign_keys_are_translated_and_told(void **state)
+static void foreign_keys_are_translated_and_noted(void **state)
 {
     (void)state;
     static const struct { const char *text, *same_as, *note;
@@ -175,7 +175,7 @@ static void foreign_keys_are_translated_and_told(void **state)
         reading ours = read_one(text, NULL);
         assert_read(&theirs);
         assert_read(&ours);
-        if (cases[i].note) assert_told(&theirs, cases[i].note);
+        if (cases[i].note) assert_reported(&theirs, cases[i].note);
         char *a = written(&theirs), *b = written(&ours);
         /* quotes differ with how a list was built; the values do not */
         for (char *p = a; (p = strchr(p, '"'));) memmove(p, p + 1, strlen(p));
@@ -259,7 +259,7 @@ static const char *const known_ops[] = { "matmul", "linear", "attention", "rmsno
 static void names_are_checked_against_the_model(void **state)
 {
     (void)state;
-    static const struct { const char *text, *told;
+    static const struct { const char *text, *reported;
     } cases[] = {
         { "  mode: full\n  layers: lyers\n",
           "r.yaml:4: 'activation_checkpointing.layers': no module matches 'lyers' (did you mean 'layers'?)" },
@@ -282,7 +282,7 @@ static void names_are_checked_against_the_model(void **state)
         reading r = read_one(text, NULL);
         assert_read(&r);
         rp__recipe_check_model(r.recipe, RP_COUNT(modules), modules, known_ops, &r.report);
-        assert_told(&r, cases[i].told);
+        assert_reported(&r, cases[i].reported);
         end(&r);
     }
 }
@@ -308,9 +308,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conditions_and_rules_become_trees),
-        cmocka_unit_test(wrong_conditions_and_rules_are_told),
+        cmocka_unit_test(wrong_conditions_and_rules_are_reported),
         cmocka_unit_test(no_plugin_is_loaded_that_nobody_allowed),
-        cmocka_unit_test(foreign_keys_are_translated_and_told),
+        cmocka_unit_test(foreign_keys_are_translated_and_noted),
         cmocka_unit_test(foreign_keys_without_equivalent_are_errors),
         cmocka_unit_test(names_are_checked_against_the_model),
         cmocka_unit_test(right_names_pass),

@@ -202,7 +202,7 @@ static void a_written_recipe_reads_back_the_same(void **state)
 
 /* ---- files ---- */
 
-static void a_recipe_that_cannot_be_opened_or_read_is_told(void **state)
+static void a_recipe_that_cannot_be_opened_or_read_is_reported(void **state)
 {
     (void)state;
     static const struct { const char *path; rp_status status; const char *says; } cases[] = {
@@ -260,7 +260,7 @@ int main(void)
         cmocka_unit_test(references_take_other_keys_values),
         cmocka_unit_test(references_that_multiply_are_refused),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
-        cmocka_unit_test(a_recipe_that_cannot_be_opened_or_read_is_told),
+        cmocka_unit_test(a_recipe_that_cannot_be_opened_or_read_is_reported),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

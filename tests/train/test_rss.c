@@ -28,7 +28,7 @@ static int64_t status_bytes(const char *key)
     return (int64_t)kib << 10;
 }
 
-typedef struct { int64_t before, most, reserved, metric; int n_steps; } told;
+typedef struct { int64_t before, most, reserved, metric; int n_steps; } figures;
 
 /* A child ends here: no test goes on in it. */
 static void must(rp_ctx *ctx, rp_status status)
@@ -38,9 +38,9 @@ static void must(rp_ctx *ctx, rp_status status)
     _exit(1);
 }
 
-static told run_here(const char *out, const char *const *setting)
+static figures run_here(const char *out, const char *const *setting)
 {
-    told t = { .before = status_bytes("VmRSS") };
+    figures t = { .before = status_bytes("VmRSS") };
     rp_metrics line;
 
     run r = run_open(&dir, "medium", out, setting);
@@ -58,9 +58,9 @@ static told run_here(const char *out, const char *const *setting)
 }
 
 /* All of a run in a process of its own, whose greatest rss is the run's. */
-static told run_alone(const char *out, const char *const *setting)
+static figures run_alone(const char *out, const char *const *setting)
 {
-    told t;
+    figures t;
     int ends[2], status;
 
     assert_int_equal(pipe(ends), 0);
@@ -80,7 +80,7 @@ static told run_alone(const char *out, const char *const *setting)
 
 static void check_run(const char *out, int n_steps, const char *const *setting)
 {
-    told t       = run_alone(out, setting);
+    figures t       = run_alone(out, setting);
     int64_t room = t.before + t.reserved + SLACK;
 
     assert_int_equal(t.n_steps, n_steps);

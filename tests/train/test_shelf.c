@@ -278,7 +278,7 @@ static void masters_on_disk_begin_as_their_parameters(void **state)
     test_ctx_free(ctx);
 }
 
-static void after_the_disk_failed_nothing_is_updated_and_settle_tells(void **state)
+static void after_the_disk_failed_nothing_is_updated_and_settle_fails(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
     rp_optim_config config = { .name = "adamw", .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .state_dtype = RP_F32, .offload = dir.path };
@@ -312,7 +312,7 @@ int main(void)
         TEST(what_is_open_needs_no_more_memory),
         TEST(states_on_disk_give_the_bits_of_states_in_memory),
         TEST(masters_on_disk_begin_as_their_parameters),
-        TEST(after_the_disk_failed_nothing_is_updated_and_settle_tells),
+        TEST(after_the_disk_failed_nothing_is_updated_and_settle_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,14 +248,14 @@ static void partial_states_are_named_and_passed_over(void **state)
     test_ctx_free(ctx);
 }
 
-static void a_file_that_ends_while_it_is_read_is_told(void **state)
+static void a_file_that_ends_while_it_is_read_is_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
     temp_dir dir = temp_make();
     rp_state *s  = NULL;
     char expected[600];
-    int told     = 0;
+    int reported     = 0;
 
     assert_ok(ctx, save(ctx, &dir, 10, 1, 2));
     snprintf(expected, sizeof expected, "the state file '%s/state/step-10/tensors.safetensors' ends at byte ", dir.path);
@@ -263,16 +263,16 @@ static void a_file_that_ends_while_it_is_read_is_told(void **state)
         reads_left = k;
         opened     = rp__state_open(ctx, temp_path(&dir, "state/step-10"), &s) == RP_OK;
         reads_left = -1;
-        told      += !opened && !strncmp(rp_error(ctx), expected, strlen(expected));
+        reported      += !opened && !strncmp(rp_error(ctx), expected, strlen(expected));
         if (!opened) assert_null(s);
     }
-    assert_true(told > 0);
+    assert_true(reported > 0);
     rp__state_close(s);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
 
-static void what_cannot_be_listed_or_written_is_told(void **state)
+static void what_cannot_be_listed_or_written_is_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx        = test_ctx(NULL);
@@ -434,8 +434,8 @@ int main(void)
         cmocka_unit_test(everything_is_on_the_disk_before_the_name_and_the_name_before_old_ones_go),
         cmocka_unit_test(damage_to_any_byte_is_noticed_or_harmless),
         cmocka_unit_test(partial_states_are_named_and_passed_over),
-        cmocka_unit_test(a_file_that_ends_while_it_is_read_is_told),
-        cmocka_unit_test(what_cannot_be_listed_or_written_is_told),
+        cmocka_unit_test(a_file_that_ends_while_it_is_read_is_reported),
+        cmocka_unit_test(what_cannot_be_listed_or_written_is_reported),
         cmocka_unit_test(states_of_another_model_are_refused_before_a_byte_is_written),
         cmocka_unit_test(a_process_killed_anywhere_leaves_a_whole_state),
         cmocka_unit_test(a_call_that_fails_anywhere_leaves_a_whole_state_and_no_rubbish),

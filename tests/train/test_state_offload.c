@@ -231,7 +231,7 @@ static void a_disk_that_fails_is_one_sentence_and_the_last_state_is_whole(void *
     fail_at(RP_DISK_QUEUE_WRITE, 45, ENOSPC, "No space left on device");
 }
 
-static void a_folder_that_cannot_be_is_told_before_anything_is_written(void **state)
+static void a_folder_that_cannot_be_is_reported_before_anything_is_written(void **state)
 {
     char path[300];
 
@@ -282,7 +282,7 @@ int main(void)
         TEST(either_way_goes_on_from_the_states_of_the_other),
         TEST(the_file_has_no_name),
         TEST(a_disk_that_fails_is_one_sentence_and_the_last_state_is_whole),
-        TEST(a_folder_that_cannot_be_is_told_before_anything_is_written),
+        TEST(a_folder_that_cannot_be_is_reported_before_anything_is_written),
         TEST(a_plan_counts_the_way_to_the_disk_and_back),
     };
 

@@ -28,7 +28,7 @@ static rp_status try_write(rp_ctx *ctx, const temp_dir *dir, int parts, uint32_t
         sums[part]           = status == RP_OK ? rp__state_part_checksum(h.at, N_TENSORS, checksums) : 0;
         if (status == RP_OK && part == parts - 1)
             status = rp__state_write_index(ctx, folder, &info, h.at, N_TENSORS, parts, parts == 1 ? checksums : sums);
-        let_go(&h);
+        release_held(&h);
     }
     return status;
 }
@@ -56,7 +56,7 @@ static void what_some_ranks_wrote_any_number_reads(void **state)
                 holding h = hold(ctx, rank, ranks, 2);
                 assert_ok(ctx, try_read(ctx, &dir, &h));
                 assert_holds(&h, 1);
-                let_go(&h);
+                release_held(&h);
             }
         temp_remove(&dir);
     }
@@ -87,12 +87,12 @@ static void a_state_goes_from_ranks_to_ranks_unchanged(void **state)
             sums[r] = rp__state_part_checksum(h[r].at, N_TENSORS, checksums);
         }
         assert_ok(ctx, rp__state_write_index(ctx, folder, &info, h[0].at, N_TENSORS, chain[i], chain[i] == 1 ? checksums : sums));
-        for (int r = 0; r < chain[i]; r++) let_go(&h[r]);
+        for (int r = 0; r < chain[i]; r++) release_held(&h[r]);
     }
     h[0] = hold(ctx, 0, 0, 7);
     assert_ok(ctx, try_read(ctx, &dir, &h[0]));
     assert_holds(&h[0], 5);
-    let_go(&h[0]);
+    release_held(&h[0]);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
@@ -115,7 +115,7 @@ static void one_rank_writes_the_file_of_a_run_alone(void **state)
     assert_memory_equal(alone, slices, n);
     rp__release(alone);
     rp__release(slices);
-    let_go(&h);
+    release_held(&h);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
@@ -136,7 +136,7 @@ static void who_wrote_it_is_known(void **state)
     assert_ok(ctx, rp__state_open(ctx, temp_path(&dir, "state/step-20"), &s));
     assert_int_equal(rp__state_info(s)->ranks, 1);
     rp__state_close(s);
-    let_go(&h);
+    release_held(&h);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
@@ -149,7 +149,7 @@ static void assert_refused(rp_ctx *ctx, const temp_dir *dir, rp_status want, con
     rp_status status = try_read(ctx, dir, &h);
 
     if (status != want || !strstr(rp_error(ctx), message)) fail_msg("status %d: %s; expected: %s", (int)status, rp_error(ctx), message);
-    let_go(&h);
+    release_held(&h);
 }
 
 static void a_missing_or_damaged_file_is_named(void **state)
@@ -216,7 +216,7 @@ static void slices_of_another_model_are_refused_before_a_byte_is_written(void **
     assert_non_null(strstr(rp_error(ctx), "holds 'tok_embeddings.weight' as F32, this run as bf16"));
     assert_int_equal(*(uint8_t *)test_bytes(h.at[0].tensor), byte_of(2, 0, h.at[0].slice.first * 2));
     rp__state_close(s);
-    let_go(&h);
+    release_held(&h);
     temp_remove(&dir);
     test_ctx_free(ctx);
 }
@@ -245,7 +245,7 @@ static void an_index_of_format_1_is_read(void **state)
         holding h = hold(ctx, rank, 3, 2);
         assert_ok(ctx, try_read(ctx, &dir, &h));
         assert_holds(&h, 1);
-        let_go(&h);
+        release_held(&h);
     }
     root = read_state_index(temp_path(&dir, "state/step-20/state.json"));
     json_object_set_new(json_object_get(root, "tensors"), "more", json_string("0123456789abcdef"));
@@ -269,7 +269,7 @@ static json_t *index_of_format_2(rp_ctx *ctx, const temp_dir *dir)
     for (int part = 0; part < 2; part++) {
         holding h = hold(ctx, part, 2, 1);
         assert_ok(ctx, rp__state_write_part(ctx, folder, part, 2, h.at, N_TENSORS, checksums[part]));
-        let_go(&h);
+        release_held(&h);
     }
     for (int i = 0; i < N_TENSORS; i++) {
         char text[40];
@@ -293,7 +293,7 @@ static void an_index_of_format_2_is_read(void **state)
         holding h = hold(ctx, rank, 3, 2);
         assert_ok(ctx, try_read(ctx, &dir, &h));
         assert_holds(&h, 1);
-        let_go(&h);
+        release_held(&h);
     }
     json_t *root = index_of_format_2(ctx, &dir);
     json_object_set_new(json_object_get(json_object_get(root, "tensors"), names[1]), "checksums", json_string("0123456789abcdef 0123456789abcdef"));
@@ -376,7 +376,7 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
         holding h        = hold(ctx, 1, 2, 2);
         rp_status status = try_read(ctx, &dir, &h);
         if (status != RP_ERR_FORMAT && status != RP_ERR_CONFIG) fail_msg("%s %s: status %d", key, value, (int)status);
-        let_go(&h);
+        release_held(&h);
     }
     static const char *const sums[] = { "1", "\"\"", "\"0123456789abcdef\"", "\"0123456789abcdef 0123456789abcdeg\"", "\"0123456789abcdef-0123456789abcdef\"",
                                         "\"0123456789abcdef 0123456789abcdef\"" };
@@ -413,7 +413,7 @@ static void an_index_that_makes_no_sense_is_refused(void **state)
     test_ctx_free(ctx);
 }
 
-static void failing_allocations_are_told(void **state)
+static void failing_allocations_are_reported(void **state)
 {
     (void)state;
     rp_ctx *ctx  = test_ctx(NULL);
@@ -429,7 +429,7 @@ static void failing_allocations_are_told(void **state)
         holding h = hold(ctx, 1, 2, 2);
         test_fault_begin(&reading, ctx);
         if (!test_fault_end(&reading, try_read(ctx, &dir, &h))) assert_holds(&h, 1);
-        let_go(&h);
+        release_held(&h);
     }
     assert_true(reading.failed > 19);
     temp_remove(&dir);
@@ -451,7 +451,7 @@ int main(void)
         cmocka_unit_test(the_index_of_405b_on_16384_ranks_is_small_and_read),
         cmocka_unit_test(an_index_that_makes_no_sense_is_refused),
         cmocka_unit_test(a_shape_whose_dimension_is_no_whole_number_is_refused),
-        cmocka_unit_test(failing_allocations_are_told),
+        cmocka_unit_test(failing_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Claims about states that ranks write and read together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4
- * ranks of each MPI. What one rank meets, a disk that is full or a file that is gone, all of them are told. */
+ * ranks of each MPI. What one rank meets, a disk that is full or a file that is gone, all of them are reported. */
 /* ctest: ranks=2,3,4 */
 #include "rp_test.h"
 
@@ -32,7 +32,7 @@ static rp_status save(const temp_dir *dir, int64_t step, uint32_t salt)
     rp_state_info info = { .step = step, .epoch = 1, .samples = 8 * step, .seed = 7, .data_hash = 42, .recipe = "seed: 7\n" };
     rp_status status   = rp__state_save(ctx, dir->path, &info, h.at, N_TENSORS, 2);
 
-    let_go(&h);
+    release_held(&h);
     return status;
 }
 
@@ -49,7 +49,7 @@ static int64_t newest(const temp_dir *dir, const uint32_t salt_of[4])
     assert_ok(ctx, rp__state_load(s, h.at, N_TENSORS));
     assert_holds(&h, salt_of[step / 10]);
     rp__state_close(s);
-    let_go(&h);
+    release_held(&h);
     return step;
 }
 
@@ -98,9 +98,9 @@ static void a_call_that_fails_on_any_rank_fails_all_and_leaves_a_whole_state_and
             for (int r = 0; r < ranks; r++) assert_true(said_by(r, status == RP_OK) == (status == RP_OK));
             if (!fired) assert_int_equal(status, RP_OK);
             else if (status != RP_OK) assert_int_equal(status, RP_ERR_IO);
-            char told[32];
-            snprintf(told, sizeof told, "rank %d: ", who);
-            if (status != RP_OK && rank != who) assert_true(!strncmp(rp_error(ctx), told, strlen(told)));
+            char reported[32];
+            snprintf(reported, sizeof reported, "rank %d: ", who);
+            if (status != RP_OK && rank != who) assert_true(!strncmp(rp_error(ctx), reported, strlen(reported)));
             if (status != RP_OK) assert_null(strstr(rp_error(ctx) + 1, "rank "));       /* named once */
             assert_false(exists(&dir, "state/.step-20.tmp"));
             int64_t step = newest(&dir, (const uint32_t[]){ 0, 1, 2, 3 });
@@ -114,7 +114,7 @@ static void a_call_that_fails_on_any_rank_fails_all_and_leaves_a_whole_state_and
     rp__ranks_leave(ctx);
 }
 
-static void what_is_wrong_with_one_file_all_ranks_are_told(void **state)
+static void an_error_in_one_file_is_reported_on_all_ranks(void **state)
 {
     (void)state;
     rp_state *s = NULL;
@@ -123,7 +123,7 @@ static void what_is_wrong_with_one_file_all_ranks_are_told(void **state)
     assert_ok(ctx, rp__ranks_join(ctx, world, 1));
     for (int part = 0; part < ranks; part++) {
         temp_dir dir = share_dir();
-        char name[RP_STATE_PART_CHARS], path[128], told[128];
+        char name[RP_STATE_PART_CHARS], path[128], reported[128];
         rp__state_part_name(part, ranks, name);
         snprintf(path, sizeof path, "state/step-20/%s", name);
         assert_ok(ctx, save(&dir, 10, 1));
@@ -131,11 +131,11 @@ static void what_is_wrong_with_one_file_all_ranks_are_told(void **state)
         if (!rank) assert_int_equal(remove(temp_path(&dir, path)), 0);
         assert_ok(ctx, rp__comm_barrier(ctx, world, "a file to go"));
         assert_int_equal(rp__state_open(ctx, temp_path(&dir, "state/step-20"), &s), RP_ERR_FORMAT);
-        snprintf(told, sizeof told, "is partial: it has no %s", name);
-        assert_non_null(strstr(rp_error(ctx), told));
+        snprintf(reported, sizeof reported, "is partial: it has no %s", name);
+        assert_non_null(strstr(rp_error(ctx), reported));
         assert_ok(ctx, rp__state_open_latest(ctx, dir.path, &s, &note));
         assert_true(s && rp__state_info(s)->step == 10);
-        assert_non_null(strstr(note, told));
+        assert_non_null(strstr(note, reported));
         rp__release(note);
         rp__state_close(s);
         leave_dir(&dir);
@@ -175,7 +175,7 @@ static void failing_allocations_of_any_rank_fail_all(void **state)
             ctx->fault_countdown = 0;
             if (status != RP_OK) assert_int_equal(status, RP_ERR_MEMORY);
             assert_false(exists(&dir, "state/.step-20.tmp"));
-            let_go(&h);
+            release_held(&h);
             leave_dir(&dir);
         }
         assert_true(k > 5);
@@ -188,7 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_ranks_saved_together_each_reads_back),
         cmocka_unit_test(a_call_that_fails_on_any_rank_fails_all_and_leaves_a_whole_state_and_no_rubbish),
-        cmocka_unit_test(what_is_wrong_with_one_file_all_ranks_are_told),
+        cmocka_unit_test(an_error_in_one_file_is_reported_on_all_ranks),
         cmocka_unit_test(without_a_state_all_ranks_start_afresh),
         cmocka_unit_test(failing_allocations_of_any_rank_fail_all),
     };

@@ -1,5 +1,5 @@
 /* Claims about a sweep that is measured: every step takes what was planned and comes to the same bits, nothing is written, nothing is left
- * behind, and a step that does otherwise is told. */
+ * behind, and a step that differs is reported. */
 /* ctest: device-free thread-free */
 #include "loop_test.h"
 

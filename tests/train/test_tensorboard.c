@@ -178,7 +178,7 @@ static void without_the_key_there_is_no_folder(void **state)
     assert_false(is_there(&dir, "out/tensorboard"));
 }
 
-static void a_folder_that_cannot_be_made_is_told(void **state)
+static void a_folder_that_cannot_be_made_is_reported(void **state)
 {
     rp_ctx *ctx           = test_ctx(NULL);
     rp_tensorboard *board = NULL;
@@ -197,7 +197,7 @@ int main(void)
         TEST(a_run_that_goes_on_voids_what_it_makes_again),
         TEST(a_later_file_comes_later_whatever_the_clock_says),
         TEST(without_the_key_there_is_no_folder),
-        TEST(a_folder_that_cannot_be_made_is_told),
+        TEST(a_folder_that_cannot_be_made_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void after_the_placed_takes_best_fit_is_back_below_what_they_reserved(voi
     test_ctx_free(ctx);
 }
 
-static void following_ends_when_it_is_told_to(void **state)
+static void following_ends_on_request(void **state)
 {
     static const rp_mem_place far[] = { { 64, 64 }, { 64, 65536 } };
     rp_ctx *ctx = test_ctx(NULL);
@@ -139,7 +139,7 @@ static void note_stretch(void *user, int64_t offset, int64_t bytes)
     seen[2 + 2 * n] = bytes;
 }
 
-static void what_is_in_use_is_told_in_stretches(void **state)
+static void what_is_in_use_is_listed_in_stretches(void **state)
 {
     static const rp_mem_place apart[] = { { 64, 64 }, { 64, 128 }, { 32, 512 } };
     rp_ctx *ctx     = test_ctx(NULL);
@@ -238,11 +238,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(followed_takes_lie_where_they_were_placed),
         cmocka_unit_test(after_the_placed_takes_best_fit_is_back_below_what_they_reserved),
-        cmocka_unit_test(following_ends_when_it_is_told_to),
+        cmocka_unit_test(following_ends_on_request),
         cmocka_unit_test(a_take_of_another_size_is_not_the_planned_step),
         cmocka_unit_test(a_place_past_the_limit_is_refused),
         cmocka_unit_test(a_place_that_is_in_use_is_refused_and_nothing_is_taken),
-        cmocka_unit_test(what_is_in_use_is_told_in_stretches),
+        cmocka_unit_test(what_is_in_use_is_listed_in_stretches),
 #ifdef RP_POISON
         cmocka_unit_test(writing_behind_a_block_ends_the_program_when_it_goes),
         cmocka_unit_test(between_placed_blocks_lies_poison),

@@ -41,7 +41,7 @@ static void parts_lie_apart_and_aligned(void **state)
 }
 
 /* The record has values in memory and away, its calls point to an op that the context owns, and a policy decided. */
-static void a_context_may_go_with_all_of_its_parts_in_use(void **state)
+static void a_context_can_be_freed_with_all_of_its_parts_in_use(void **state)
 {
     (void)state;
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
@@ -77,7 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_context_is_whole_or_an_error), cmocka_unit_test(parts_lie_apart_and_aligned),
-        cmocka_unit_test(a_context_may_go_with_all_of_its_parts_in_use),
+        cmocka_unit_test(a_context_can_be_freed_with_all_of_its_parts_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

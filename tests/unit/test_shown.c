@@ -38,7 +38,7 @@ static void what_drives_a_terminal_or_is_no_text_is_not(void **state)
     assert_shown(HOSTILE, SHOWN);
 }
 
-static void a_beginning_of_a_character_is_told_apart_from_a_wrong_byte(void **state)
+static void a_beginning_of_a_character_differs_from_a_wrong_byte(void **state)
 {
     uint32_t point;
     int n;
@@ -81,7 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(letters_of_all_alphabets_are_shown_as_they_are),
         cmocka_unit_test(what_drives_a_terminal_or_is_no_text_is_not),
-        cmocka_unit_test(a_beginning_of_a_character_is_told_apart_from_a_wrong_byte),
+        cmocka_unit_test(a_beginning_of_a_character_differs_from_a_wrong_byte),
         cmocka_unit_test(every_message_is_cleaned_where_it_is_recorded),
     };
 

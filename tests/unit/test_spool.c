@@ -1,5 +1,5 @@
-/* Claims about the disk queue: bytes come back, memory and the file stay what they were. All of it with io_uring, where it can be had, and with
- * the plain thread. */
+/* Claims about the disk queue: it returns the bytes that were written, and memory and the file stay the same. Each claim runs with io_uring, if it is
+ * available, and with the thread. */
 /* ctest: device-free host-memory */
 #include "spool_use.h"
 

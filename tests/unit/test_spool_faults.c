@@ -1,4 +1,4 @@
-/* Claims about a disk queue in trouble: short moves, full disks, missing memory, signals, kernels and file systems that can less. Each is told
+/* Claims about a disk queue in trouble: short moves, full disks, missing memory, signals, kernels and file systems that can less. Each is reported
  * or made up for, and leaves nothing. */
 /* ctest: device-free host-memory */
 #include "spool_use.h"
@@ -76,7 +76,7 @@ static void each_fault_is_an_error_that_says_what_where_and_why(void **state)
     }
 }
 
-static void flush_tells_of_every_write_before_it(void **state)
+static void flush_reports_every_write_before_it(void **state)
 {
     (void)state;
     for (int64_t after = 0; after < 4; after++) {
@@ -110,7 +110,7 @@ static void reserved_tickets_take_no_more_memory(void **state)
     close_disk_queue(s);
 }
 
-static void a_failed_write_is_told_at_the_latest_when_its_ticket_is_waited_for(void **state)
+static void a_failed_write_is_reported_at_the_latest_when_its_ticket_is_waited_for(void **state)
 {
     (void)state;
     rp_disk_queue *s = open_disk_queue();
@@ -329,9 +329,9 @@ static int run(void)
     const struct CMUnitTest tests[] = {
         BOTH_WAYS(moves_cut_short_or_interrupted_are_continued),
         BOTH_WAYS(each_fault_is_an_error_that_says_what_where_and_why),
-        BOTH_WAYS(flush_tells_of_every_write_before_it),
+        BOTH_WAYS(flush_reports_every_write_before_it),
         BOTH_WAYS(reserved_tickets_take_no_more_memory),
-        BOTH_WAYS(a_failed_write_is_told_at_the_latest_when_its_ticket_is_waited_for),
+        BOTH_WAYS(a_failed_write_is_reported_at_the_latest_when_its_ticket_is_waited_for),
         BOTH_WAYS(a_file_that_may_not_grow_is_an_error_and_no_signal),
         BOTH_WAYS(a_folder_that_is_none_is_refused_with_the_reason),
         BOTH_WAYS(a_buffer_of_absurd_size_is_refused_and_odd_ones_are_rounded_down),

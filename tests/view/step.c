@@ -52,12 +52,12 @@ static void add_losses(watched_step *s)
 static void forecast(watched_step *s, const rp_recipe *recipe)
 {
     const rp_forecast_options options = { .events = true };
-    const rp_report_page told         = { &s->forecast, NULL, "SmolLM2-135M, 2 x 512 tokens, bf16", NULL };
+    const rp_report_page reported         = { &s->forecast, NULL, "SmolLM2-135M, 2 x 512 tokens, bf16", NULL };
     rp_report report;
 
     rp__report_open(&report, s->ctx);
     assert_ok(s->ctx, rp__recipe_forecast(s->ctx, recipe, &options, &report, &s->forecast));
-    assert_ok(s->ctx, rp__report_page_fill(&told, &s->bump, &s->page));
+    assert_ok(s->ctx, rp__report_page_fill(&reported, &s->bump, &s->page));
     rp__report_close(&report);
 }
 

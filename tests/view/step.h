@@ -1,6 +1,6 @@
 /* step.h -- a page of a real step: SmolLM2-135M or smaller, on shapes alone, every byte with its owner.
  *
- * The curve and the losses are made up, and the budget where the recipe has none; all else is what a forecast tells. */
+ * The curve and the losses are made up, and the budget where the recipe has none; the other figures come from a forecast. */
 #ifndef RP_VIEW_STEP_H
 #define RP_VIEW_STEP_H
 

@@ -100,7 +100,7 @@ static rp_page small(void)
     };
 }
 
-/* ---- what is given is what is told ---- */
+/* ---- what is given is what is reported ---- */
 
 static int64_t at(const json_t *object, const char *key, int i)
 {
@@ -196,7 +196,7 @@ static void what_is_not_finite_is_null(void **state)
 }
 
 /* At event 2 live are 1000 of class param, 4096 that are saved just then, and 640 of class comm. */
-static void without_a_script_the_peak_is_told_with_classes_and_owners(void **state)
+static void without_a_script_the_peak_is_shown_with_classes_and_owners(void **state)
 {
     (void)state;
     rp_page page = small();
@@ -358,7 +358,7 @@ static void what_is_no_text_is_replaced(void **state)
 
 /* ---- what can go wrong ---- */
 
-static void a_failing_allocation_is_told_and_leaves_the_old_page(void **state)
+static void a_failing_allocation_is_reported_and_leaves_the_old_page(void **state)
 {
     (void)state;
     rp_page page     = small();
@@ -377,7 +377,7 @@ static void a_failing_allocation_is_told_and_leaves_the_old_page(void **state)
     assert_true(f.failed >= 5);
 }
 
-static void a_full_disk_is_told_and_leaves_the_old_page(void **state)
+static void a_full_disk_is_reported_and_leaves_the_old_page(void **state)
 {
     (void)state;
     rp_page page     = small();
@@ -406,15 +406,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_buffer_owner_and_work_is_in_the_data_as_it_was_given),
         TEST(what_is_not_finite_is_null),
-        TEST(without_a_script_the_peak_is_told_with_classes_and_owners),
+        TEST(without_a_script_the_peak_is_shown_with_classes_and_owners),
         TEST(the_peak_on_the_page_is_the_ledgers),
         TEST(the_page_asks_for_nothing_outside),
         TEST(what_there_is_nothing_of_is_left_out_with_its_heading),
         TEST(a_step_of_4000_buffers_and_10000_events_takes_less_than_600_kb),
         TEST(hostile_texts_stay_texts),
         TEST(what_is_no_text_is_replaced),
-        TEST(a_failing_allocation_is_told_and_leaves_the_old_page),
-        TEST(a_full_disk_is_told_and_leaves_the_old_page),
+        TEST(a_failing_allocation_is_reported_and_leaves_the_old_page),
+        TEST(a_full_disk_is_reported_and_leaves_the_old_page),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,7 +151,7 @@ static rp_status losses_of(watched_step *step, const char *text, rp_bump *bump, 
     return status;
 }
 
-static void a_loss_that_is_not_finite_is_not_told_as_a_number(void **state)
+static void a_loss_that_is_not_finite_is_not_written_as_a_number(void **state)
 {
     (void)state;
     watched_step *step = watch(steps[0][0], steps[0][1]);
@@ -214,7 +214,7 @@ static void a_long_run_is_shown_by_steps_at_one_distance_and_its_last(void **sta
 
 /* ---- what can go wrong ---- */
 
-static void a_failing_allocation_is_told(void **state)
+static void a_failing_allocation_is_reported(void **state)
 {
     (void)state;
     watched_step *step = watch(steps[1][0], steps[1][1]);
@@ -241,9 +241,9 @@ int main(void)
         cmocka_unit_test(each_buffer_has_the_owner_of_its_event_and_each_owner_is_there_once),
         cmocka_unit_test(a_work_begins_with_the_first_event_of_another_call),
         cmocka_unit_test(lines_of_slots_stand_for_all_of_them),
-        cmocka_unit_test(a_loss_that_is_not_finite_is_not_told_as_a_number),
+        cmocka_unit_test(a_loss_that_is_not_finite_is_not_written_as_a_number),
         cmocka_unit_test(a_long_run_is_shown_by_steps_at_one_distance_and_its_last),
-        cmocka_unit_test(a_failing_allocation_is_told),
+        cmocka_unit_test(a_failing_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

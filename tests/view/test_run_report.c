@@ -89,7 +89,7 @@ static void a_report_between_steps_changes_no_bit(void **state)
     assert_same_final(&dir, "with", "without");
 }
 
-static void a_failing_allocation_is_told_and_the_old_report_stays(void **state)
+static void a_failing_allocation_is_reported_and_the_old_report_stays(void **state)
 {
     (void)state;
     run r         = run_open(&dir, "llama", "out", RUN("max_steps=2", "memory_budget=620KB"));
@@ -149,7 +149,7 @@ int main(void)
         TEST(the_report_of_a_run_is_the_page_of_its_recipe),
         TEST(a_title_names_the_run_and_the_model_without_absolute_folders),
         TEST(a_report_between_steps_changes_no_bit),
-        TEST(a_failing_allocation_is_told_and_the_old_report_stays),
+        TEST(a_failing_allocation_is_reported_and_the_old_report_stays),
         TEST(the_page_of_a_long_run_shows_some_of_its_steps_and_its_first_and_last),
     };
 

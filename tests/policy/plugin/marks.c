@@ -1,4 +1,4 @@
-/* A condition that tells when its library is loaded: it writes a line into the file that REPRISE_TEST_LOADED names, before any function of
+/* A condition that notes when its library is loaded: it writes a line into the file that REPRISE_TEST_LOADED names, before any function of
  * it is asked for. */
 #include <stdio.h>
 #include <stdlib.h>
