@@ -41,8 +41,8 @@ static const double near_by = 3;
 #define AVX512  { { 0.74, 0.73 }, { 0.5, 0.57 }, { 0.75, 0.73 } }
 #define TILES   { { 0.42, 0.3 }, { 0.22, 0.31 }, { 0.28, 0.19 } }
 #define XEON    { { 0.97, 0.84 }, { 0.55, 0.67 }, { 0.8, 0.7 } }
-#define ZEN5    { { 0.8, 0.92 }, { 0.5, 0.66 }, { 0.83, 0.79 } }
-#define ZEN5_16 { { 0.98, 0.88 }, { 0.34, 0.33 }, { 0.76, 0.71 } }
+#define ZEN5    { { 0.8, 0.8 }, { 0.64, 0.7 }, { 0.82, 0.82 } }
+#define ZEN5_16 { { 0.86, 0.83 }, { 0.62, 0.72 }, { 0.82, 0.8 } }
 
 #define OLDER   30.9e9, { 40.1e9, 30.1e9 }
 
@@ -50,7 +50,7 @@ static const unit units[] = {
     { "base",        0,  3.3e9, 8,  8,    0.25, OLDER, BASE, BASE },                                    /* SSE2: 4 products and 4 sums */
     { "avx2",        0,  3.3e9, 32, 32,   0.2,  OLDER, AVX2, AVX2 },                                    /* 2 FMA of 8 */
     { "avx512",      0,  3.3e9, 64, 64,   0.2,  OLDER, AVX512, AVX512 },                                /* 2 FMA of 16 */
-    { "avx512-bf16", 26, 4.1e9, 64, 128,  0.2,  30e9,  { 34e9, 28e9 }, ZEN5, ZEN5_16 },                 /* 2 FMA of 16, 2 of 32 in bf16 */
+    { "avx512-bf16", 26, 4.1e9, 64, 128,  0.2,  50e9,  { 72e9, 73e9 }, ZEN5, ZEN5_16 },                 /* 2 FMA of 16, 2 of 32 in bf16 */
     { "avx512-bf16", 0,  3.7e9, 32, 64,   0.25, OLDER, ZEN5, ZEN5_16 },     /* Zen 4, half as wide; Intel CPUs with avx512-bf16 have AMX, or are slower by it */
     { "amx",         0,  3.3e9, 64, 1024, 0.2,  25e9,  { 24.7e9, 15.4e9 }, XEON, TILES },               /* tdpbf16ps: 16 x 16 x 32 in 16 cycles */
 };

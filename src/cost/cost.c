@@ -124,9 +124,10 @@ static const rp_cost_row *cost_row_of(const rp_cost_table *t, const rp_op_meta *
 int64_t rp__cost_cache(const rp_cost_table *t) { return (int64_t)t->cache; }
 bool rp__cost_is_near(const rp_cost_table *t, int64_t bytes) { return (double)bytes <= t->cache; }
 
+/* The fastest stream that was measured: most pointwise ops compute for longer than memory takes, and their values are written meanwhile. */
 double rp__cost_keep(const rp_cost_table *t, rp_dtype dtype, int64_t bytes)
 {
-    return 2 * (double)bytes / rp__cost_row(t, rp__op_count(), dtype, RP_FORWARD)->bandwidth;
+    return 2 * (double)bytes / fmax(t->move[dtype], rp__cost_row(t, rp__op_count(), dtype, RP_FORWARD)->bandwidth);
 }
 
 double rp__cost_seconds(const rp_cost_table *table, const rp_op_meta *call, rp_pass pass)

@@ -39,7 +39,7 @@ int64_t rp__cost_comm_bytes(const rp_op_meta *call, rp_pass pass);
  * caches hold other data, too. rp__cost_is_near: do so many bytes stay in the caches? */
 int64_t rp__cost_cache(const rp_cost_table *table);
 bool rp__cost_is_near(const rp_cost_table *table, int64_t bytes);
-/* Returns the seconds of writing bytes of this dtype to memory and reading them back later. */
+/* Returns the seconds of writing bytes of this dtype to memory and reading them back later, at the speed of memory. */
 double rp__cost_keep(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 /* Returns the seconds of moving bytes of this dtype through memory once. `bytes` includes reads and writes, as in an optimizer update. */
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
