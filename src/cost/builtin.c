@@ -5,9 +5,9 @@
  *   caches             half of the largest cache that the system reports; `near` times as fast as memory
  *
  * Sources of the shares. "amx" was fitted to the step times of docs/speed.json and the overheads of docs/budget.json (two threads of an
- * Intel Xeon 6-167). "avx512-bf16" of family 26 was fitted to those of docs/speed.md (two threads of an AMD Zen 5). The fits are off by
- * 3 % of a step's time (fp32: 4 %). The others are older. They were measured in training steps of the same Xeon limited to that level. AMD's
- * family 25 (Zen 4) is half of Zen 5's units by width and was not measured.
+ * Intel Xeon 6-167), which are off by 3 % (fp32: 4 %). "avx512-bf16" of family 26 is the table that `reprise calibrate` measured on two threads
+ * of an AMD Zen 5. Its steps take 2 to 4 % longer. The others are older. They were measured in training steps of the same Xeon limited to that
+ * level. AMD's family 25 (Zen 4) is half of Zen 5's units by width and was not measured.
  *
  * Absolute times are off by the machine's real clock and memory, often by a third. Ratios between ops, on which plans depend, are more
  * accurate. The clock is not queried: virtual machines do not report it, and a table must be the same each time.
