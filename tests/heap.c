@@ -23,7 +23,7 @@ extern void *__libc_malloc(size_t bytes), *__libc_calloc(size_t n, size_t bytes)
 extern void *__libc_memalign(size_t to, size_t bytes);
 extern void __libc_free(void *p);
 
-enum { ZONE = 16, ZONE_BYTE = 0xd7 };
+enum { ZONE = 16, ZONE_BYTE = 0xd7, FREED_BYTE = 0xdb, MOST_FREED = 4096 };
 
 typedef struct block {
     struct block *before, *after;
@@ -140,6 +140,7 @@ SHOWN void free(void *p)
     block *b = block_of(p);
     check(b, p);
     leave(b);
+    memset(p, FREED_BYTE, b->bytes < MOST_FREED ? b->bytes : MOST_FREED);
     b->at = NULL;                       /* a second free is seen */
     __libc_free(p);
     errno = error;
