@@ -48,6 +48,7 @@ static inline const void *test_bytes(const rp_tensor *t)
     free(*at);
     assert_non_null(*at = malloc((size_t)bytes + 1));
     rp__mem_copy(t->ctx, *at, rp__tensor_data(t), bytes);
+    rp__mem_sync(t->ctx);
     return *at;
 }
 

@@ -63,12 +63,13 @@ struct rp_ctx {
     int64_t n_errors;                   /* messages recorded so far; shows whether a user's function recorded one */
     rp_ctx_options options;
     int threads;                        /* the nominal team; it affects the bits of results */
-    rp_on on;                           /* where kernels run: device 0 */
+    rp_on on;                           /* where kernels run: device 0 and its queue */
     int n_devices;
     const rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
     int host;                           /* index of the device whose memory the host can address; 0 if device 0 is one */
     int inside;                         /* number of rp__mem_enter calls not yet matched by rp__mem_leave */
+    int held;                           /* the same of rp__mem_hold and rp__mem_unhold */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
     bool fault_pieces;                  /* each piece of a bump is a separate allocation, which may fail; tests only */
     void (*fault_watch)(rp_ctx *ctx);   /* called before each allocation; NULL: no call; tests only */

@@ -12,7 +12,7 @@
 /* The last argument of each kernel, or the member `on` of its description. */
 typedef struct rp_on {
     int threads;                /* the nominal team; it affects the bits of results */
-    struct rp_queue *queue;     /* kernels and copies run later, in the order of this queue; NULL: they are complete when they return */
+    struct rp_queue *queue;     /* kernels, copies and fills run later, in the order of this queue; NULL: they are complete when they return */
 } rp_on;
 
 /* The functions of a device's memory. The memory space above (base/mem.h) does the counting. All take addresses; only reserve can fail. */
@@ -24,16 +24,22 @@ typedef struct rp_memory {
     void (*release)(uint8_t *base, int64_t bytes);
     void (*commit)(uint8_t *base, int64_t bytes, const rp_on *on);       /* puts physical memory behind these addresses now */
     int64_t copies_at;          /* offset in bytes that is added to each address passed to copy, fill and commit */
-    /* copy and fill are asynchronous: they are complete when sync returns. Both ends of a copy may be in any memory, the host's included; they
-     * may overlap. */
+    /* A queue of this device; open returns NULL without memory. Both NULL: the device has no queues. close waits as sync does. */
+    struct rp_queue *(*open)(void);
+    void (*close)(struct rp_queue *queue);
+    /* In a queue, copy and fill are complete when sync returns. Until then the caller keeps the bytes at both ends as they are: a copy may read its
+     * source as late as that. Both ends may be in any memory, the host's included; they may overlap. */
     void (*copy)(void *to, const void *from, int64_t bytes, const rp_on *on);
     void (*fill)(void *at, int byte, int64_t bytes, const rp_on *on);
     void (*sync)(const rp_on *on);
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* forbids or allows access from ops; NULL: ops always have access */
+    void (*begin)(const rp_on *on);     /* host code that acts as a kernel takes its turn in the queue; NULL: the code does not run on the host */
 } rp_memory;
 
 extern const rp_memory rp__memory_host;
-/* Host memory that the host may access only between rp__mem_enter and rp__mem_leave. Any other access is SIGSEGV. */
+/* Host memory that the host may access only between rp__mem_enter and rp__mem_leave. Any other access is SIGSEGV. It has queues: copies and fills
+ * wait until sync or rp__mem_enter, and until then the target of a copy holds RP_PENDING_BYTE. */
+enum { RP_PENDING_BYTE = 0xa5 };
 extern const rp_memory rp__memory_sealed;
 /* The same with the block alignment of a GPU. */
 extern const rp_memory rp__memory_apart;

@@ -78,6 +78,7 @@ static rp_status disk_queue_fill(rp_disk_queue *s, const char *folder)
     if (!s->folder) return RP_ERR_MEMORY;
     RP_TRY(take_chunks(s));
     if (s->ctx->options.shapes_only) return RP_OK;
+    RP_TRY(rp__mem_queue_open(s->ctx, &s->on));
     RP_TRY(rp__disk_queue_io_open(s->ctx, folder, s->label, s->n_chunks, &s->io));
     return rp__disk_queue_start(s);
 }
@@ -125,6 +126,7 @@ void rp__disk_queue_close(rp_disk_queue *s)
         pthread_join(s->worker, NULL);
     }
     rp__disk_queue_io_close(&s->io);
+    rp__mem_queue_close(s->ctx, &s->on);
     if (s->taken_bytes) rp__mem_give(s->ctx->space[s->ctx->host], s->mem_class, s->taken_bytes, s->taken_at);
     pthread_cond_destroy(&s->progress);
     pthread_cond_destroy(&s->work);
@@ -223,6 +225,7 @@ static rp_status write_chunks(rp_disk_queue *s, int64_t ticket, const uint8_t *d
         int64_t now = bytes - at < s->chunk_bytes ? bytes - at : s->chunk_bytes, whole = rp__disk_queue_blocks(now);
         RP_TRY(wait_for_chunk(s, &p));
         rp__mem_copy(s->ctx, p->memory, data + at, now);
+        rp__mem_sync(s->ctx);
         memset(p->memory + now, 0, (size_t)(whole - now));
         *p = (rp_disk_queue_piece){ .memory = p->memory, .write = true, .ticket = ticket, .offset = start + at, .bytes = whole };
         queue_chunk(s, p);
@@ -249,8 +252,10 @@ rp_status rp__disk_queue_write(rp_disk_queue *s, const void *data, int64_t bytes
 
 /* ---- reading ---- */
 
+/* The worker copies in another queue, so the context's must have finished with `into`. */
 rp_status rp__disk_queue_read(rp_disk_queue *s, int64_t ticket, void *into)
 {
+    rp__mem_sync(s->ctx);
     pthread_mutex_lock(&s->lock);
     rp_disk_queue_entry *e         = entry_of(s, ticket);
     rp_status status = report_failure(s);

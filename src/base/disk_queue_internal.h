@@ -84,6 +84,7 @@ struct rp_disk_queue {
     rp_disk_queue_counts counts;
 
     pthread_t worker;
+    rp_on on;                       /* the worker's queue of device 0 */
     bool running;
     pthread_mutex_t lock;           /* protects all fields below and the contents of entries */
     pthread_cond_t work, progress;  /* work wakes the worker, progress wakes the caller */

@@ -123,7 +123,7 @@ static bool disk_queue_worker_settle(rp_disk_queue *s, rp_disk_queue_piece *p)
         remember_failure(s, p, moved ? (int)-moved : EIO);
     } else if (!p->write) {
         pthread_mutex_unlock(&s->lock);
-        rp__mem_copy(s->ctx, p->into, p->memory, p->wanted_bytes);
+        rp__mem_copy_in(s->ctx, &s->on, p->into, p->memory, p->wanted_bytes);
         pthread_mutex_lock(&s->lock);
     }
     give_chunk(s, p);

@@ -71,15 +71,40 @@ static void set_open(rp_ctx *ctx, bool open)
     }
 }
 
+/* Host code that acts as a kernel runs after everything in the queue. */
+static void begin_kernel(const rp_ctx *ctx)
+{
+    if (ctx->on.queue && ctx->space[0]->memory->begin) ctx->space[0]->memory->begin(&ctx->on);
+}
+
 void rp__mem_enter(rp_ctx *ctx)
 {
     ctx->inside++;
     set_open(ctx, true);
+    begin_kernel(ctx);
+}
+
+static void close_unused(rp_ctx *ctx)
+{
+    if (!ctx->inside && !ctx->held) set_open(ctx, false);
 }
 
 void rp__mem_leave(rp_ctx *ctx)
 {
-    if (!--ctx->inside) set_open(ctx, false);
+    ctx->inside--;
+    close_unused(ctx);
+}
+
+void rp__mem_hold(rp_ctx *ctx)
+{
+    ctx->held++;
+    set_open(ctx, true);
+}
+
+void rp__mem_unhold(rp_ctx *ctx)
+{
+    ctx->held--;
+    close_unused(ctx);
 }
 
 bool rp__mem_on_host(const rp_mem_space *s) { return s->memory->on_host; }
@@ -100,24 +125,66 @@ int64_t rp__mem_rounded(const rp_ctx *ctx, int64_t bytes) { return rounded_up(ct
 
 static int64_t shift(const rp_mem_space *s) { return s ? s->memory->copies_at : 0; }
 
+/* Device 0 copies and fills, in its queue. If it is the host, another device does, at once. */
+static const rp_memory *memory_for(const rp_ctx *ctx, const rp_mem_space *a, const rp_mem_space *b)
+{
+    const rp_memory *first = ctx->space[0]->memory;
+
+    if (!first->on_host) return first;
+    return a && !a->memory->on_host ? a->memory : b && !b->memory->on_host ? b->memory : first;
+}
+
+static const rp_memory *start_copy(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes)
+{
+    const rp_mem_space *a = space_of(ctx, to), *b = space_of(ctx, from);
+    const rp_memory *memory = memory_for(ctx, a, b);
+
+    if (bytes) memory->copy((uint8_t *)to + shift(a), (const uint8_t *)from + shift(b), bytes, on);
+    return memory;
+}
+
+/* Host code that acts as a kernel continues after its copies and fills, as the kernels of an op do. */
+static void end_in_kernel(const rp_ctx *ctx)
+{
+    if (ctx->inside) begin_kernel(ctx);
+}
+
 void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
 {
-    rp_mem_space *a = space_of(ctx, to), *b = space_of(ctx, from), *s = a && !a->memory->on_host ? a : b;
-    const rp_memory *memory = s ? s->memory : &rp__memory_host;
-
-    if (!bytes) return;
-    memory->copy((uint8_t *)to + shift(a), (const uint8_t *)from + shift(b), bytes, &ctx->on);
-    memory->sync(&ctx->on);
+    start_copy(ctx, &ctx->on, to, from, bytes);
+    end_in_kernel(ctx);
 }
 
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
 {
-    rp_mem_space *s         = space_of(ctx, at);
-    const rp_memory *memory = s ? s->memory : &rp__memory_host;
+    const rp_mem_space *s = space_of(ctx, at);
 
-    if (!bytes) return;
-    memory->fill((uint8_t *)at + shift(s), byte, bytes, &ctx->on);
-    memory->sync(&ctx->on);
+    if (bytes) memory_for(ctx, s, NULL)->fill((uint8_t *)at + shift(s), byte, bytes, &ctx->on);
+    end_in_kernel(ctx);
+}
+
+void rp__mem_sync(const rp_ctx *ctx) { ctx->space[0]->memory->sync(&ctx->on); }
+
+rp_status rp__mem_queue_open(rp_ctx *ctx, rp_on *on)
+{
+    const rp_mem_space *s = ctx->space[0];
+
+    on->queue = NULL;
+    if (!s->base || !s->memory->open) return RP_OK;
+    on->queue = rp__fault_fires(ctx) ? NULL : s->memory->open();
+    RP_CHECK(ctx, on->queue, RP_ERR_MEMORY, "cannot open a queue of device '%s'", ctx->device[0]->name);
+    return RP_OK;
+}
+
+void rp__mem_queue_close(const rp_ctx *ctx, rp_on *on)
+{
+    if (on->queue) ctx->space[0]->memory->close(on->queue);
+    on->queue = NULL;
+}
+
+void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes)
+{
+    start_copy(ctx, on, to, from, bytes)->sync(on);
 }
 
 /* ---- a block's memory ---- */
@@ -141,6 +208,7 @@ static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
     if (!s->base || !bytes) return;
+    s->memory->sync(s->on);
     rp__release(*address_of(s, offset));
     *address_of(s, offset) = NULL;
 }
@@ -148,6 +216,7 @@ static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t bytes)
 {
     if (!s->base || !bytes) return;
+    s->memory->sync(s->on);
     const uint8_t *old = *address_of(s, from);
     *address_of(s, from) = NULL;
     block_begins(s, to, bytes);
@@ -179,6 +248,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
+    if (s->base) s->memory->sync(s->on);
     for (int64_t i = bytes; s->base && i < rounded_up(s, bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
 #else
     (void)s, (void)offset, (void)bytes;
@@ -364,6 +434,7 @@ void rp__mem_trim(rp_mem_space *s)
 static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
 {
     if (s->base && !s->pool.top) {
+        s->memory->sync(s->on);
         s->memory->release(s->base, s->mapped_bytes);
         s->base = s->memory->reserve(bytes, &s->mapped_bytes);
         s->open = false;

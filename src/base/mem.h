@@ -17,7 +17,7 @@
 #include "base/device.h"
 #include "reprise/reprise.h"
 
-#define RP_ALIGN 64             /* on the host: alignment of parts of scratch; size of a cache line */
+#define RP_ALIGN 64             /* of the host's device; size of a cache line */
 static inline int64_t rp__align_up(int64_t bytes) { return (bytes + RP_ALIGN - 1) / RP_ALIGN * RP_ALIGN; }
 
 typedef struct rp_mem_space rp_mem_space;
@@ -63,16 +63,28 @@ void *rp__mem_at(const rp_mem_space *space, int64_t offset);
 
 /* ---- bytes. Addresses may be in any space of the context, or in other host memory ---- */
 
-/* Returns when the copy is complete. Ranges may overlap. */
+/* Both take their turn among the kernels in the queue of device 0. So kernels and later copies need no wait. Before the host reads a target, or
+ * changes or frees a source, it must call rp__mem_sync. Ranges of a copy may overlap. */
 void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
-/* Returns when the bytes are written. */
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes);
+/* Waits until everything in the queue of device 0 is complete. */
+void rp__mem_sync(const rp_ctx *ctx);
+
+/* Another thread than the context's needs its own queue. open sets on->queue, to NULL if device 0 has no queues; close waits and sets it to NULL.
+ * errors RP_ERR_MEMORY */
+rp_status rp__mem_queue_open(rp_ctx *ctx, rp_on *on);
+void rp__mem_queue_close(const rp_ctx *ctx, rp_on *on);
+/* Copies in such a queue and waits. */
+void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes);
 
 /* Bracket host code that acts as a kernel: the code of an op, an update. Inside, the code may read and write every space of the context. Outside,
  * it must not access a space if rp__mem_on_host returns false. Calls nest. */
 void rp__mem_enter(rp_ctx *ctx);
 void rp__mem_leave(rp_ctx *ctx);
 bool rp__mem_on_host(const rp_mem_space *space);
+/* Between them, a message in flight reads and writes spaces. The host's own access needs the bracket all the same. Calls nest. */
+void rp__mem_hold(rp_ctx *ctx);
+void rp__mem_unhold(rp_ctx *ctx);
 
 void rp__mem_read(const rp_mem_space *space, rp_mem *out);
 void rp__mem_reset_peak(rp_mem_space *space);

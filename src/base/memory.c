@@ -1,4 +1,5 @@
-/* base/memory.c -- the memory functions of base/device.h: the host's, and host memory with sealed access for tests. */
+/* base/memory.c -- the memory functions of base/device.h: the host's, and host memory with sealed access and queues for tests. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -70,6 +71,68 @@ const rp_memory rp__memory_host = { .on_host = true,
                                     .fill = host_fill,
                                     .sync = host_sync };
 
+/* ---- queues of sealed memory ---- */
+
+enum { MOST_PENDING = 64 };
+
+typedef struct { uint8_t *to; const uint8_t *from; int64_t bytes; int byte; } pending;      /* from NULL: a fill */
+struct rp_queue { int n; pending at[MOST_PENDING]; };
+
+static void run_pending(const rp_on *on)
+{
+    struct rp_queue *q = on->queue;
+
+    for (int i = 0; q && i < q->n; i++) {
+        const pending *p = &q->at[i];
+        if (p->from) host_copy(p->to, p->from, p->bytes, on);
+        else host_fill(p->to, p->byte, p->bytes, on);
+    }
+    if (q) q->n = 0;
+}
+
+static struct rp_queue *queue_open(void) { return calloc(1, sizeof(struct rp_queue)); }
+
+static void queue_close(struct rp_queue *queue)
+{
+    run_pending(&(rp_on){ .queue = queue });
+    free(queue);
+}
+
+static bool overlap(const uint8_t *a, const uint8_t *b, int64_t a_bytes, int64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+
+static bool will_be_read(const struct rp_queue *q, const uint8_t *at, int64_t bytes)
+{
+    for (int i = 0; i < q->n; i++)
+        if (q->at[i].from && overlap(q->at[i].from, at, q->at[i].bytes, bytes)) return true;
+    return false;
+}
+
+static void put(const rp_on *on, pending p)
+{
+    if (on->queue->n == MOST_PENDING) run_pending(on);
+    on->queue->at[on->queue->n++] = p;
+}
+
+/* The target gets other bytes at once, so the host sees a read before sync. Copies that read the target run first. */
+static void queued_copy(void *to, const void *from, int64_t bytes, const rp_on *on)
+{
+    if (!on->queue) {
+        host_copy(to, from, bytes, on);
+        return;
+    }
+    if (will_be_read(on->queue, to, bytes)) run_pending(on);
+    put(on, (pending){ .to = to, .from = from, .bytes = bytes });
+    if (!overlap(to, from, bytes, bytes)) host_fill(to, RP_PENDING_BYTE, bytes, on);
+}
+
+static void queued_fill(void *at, int byte, int64_t bytes, const rp_on *on)
+{
+    if (on->queue) put(on, (pending){ .to = at, .bytes = bytes, .byte = byte });
+    else host_fill(at, byte, bytes, on);
+}
+
+#define QUEUED .open = queue_open, .close = queue_close, .copy = queued_copy, .fill = queued_fill, .sync = run_pending, .begin = run_pending
+
 /* ---- sealed ----
  *
  *   base          the same pages, for ops        sealed: no pages, no access
@@ -120,11 +183,10 @@ static uint8_t *sealed_reserve(int64_t limit, int64_t *bytes)
 static void sealed_release(uint8_t *base, int64_t bytes) { munmap(base, (size_t)(2 * SECOND + bytes)); }
 
 #define SEALED(at) \
-    { .align = at, .copies_at = SECOND, .reserve = sealed_reserve, .release = sealed_release, .commit = host_commit, .copy = host_copy, \
-      .fill = host_fill, .sync = host_sync, .seal = seal }
+    { .align = at, .copies_at = SECOND, .reserve = sealed_reserve, .release = sealed_release, .commit = host_commit, .seal = seal, QUEUED }
 #else               /* each block is a separate heap allocation */
 #define SEALED(at) \
-    { .align = at, .reserve = host_reserve, .release = host_release, .commit = host_commit, .copy = host_copy, .fill = host_fill, .sync = host_sync }
+    { .align = at, .reserve = host_reserve, .release = host_release, .commit = host_commit, QUEUED }
 #endif
 
 enum { GPU_ALIGN = 256 };

@@ -74,10 +74,19 @@ static rp_status narrow(rp_ctx *ctx, const rp_comm *comm, const rp_comm_part *pa
     return RP_OK;
 }
 
-/* A request in flight reads and writes tensors, as copies do, so device memory stays open until it is done. */
+/* A message is in no queue, so the kernels and copies before it must be complete. */
+static void begin(rp_ctx *ctx, rp_comm *comm, const char *operation)
+{
+    rp__mem_sync(ctx);
+    rp__mem_enter(ctx);
+    rp__guard_enter(comm, operation);
+}
+
+/* A request in flight reads and writes tensors, so device memory stays open until it is done. */
 static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool done, rp_comm_request *out)
 {
-    if (!well || done) rp__mem_leave(ctx);
+    if (well && !done) rp__mem_hold(ctx);
+    rp__mem_leave(ctx);
     if (!well) {
         comm->world->broken = true;
         return rp_fail(ctx, RP_ERR_BACKEND, "cannot start a collective on %d ranks: %s", comm->group.ranks, comm->why);
@@ -100,8 +109,7 @@ rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *al
     RP_TRY(request_take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, part, r->number, &parts));
-    rp__mem_enter(ctx);
-    rp__guard_enter(comm, "the start of a gather");
+    begin(ctx, comm, "the start of a gather");
     bool well = comm->engine->gather(&comm->group, mine, all, parts, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
     return started(ctx, comm, id, well, done, out);
@@ -118,8 +126,7 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, send, r->number, &sent));
     RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));
-    rp__mem_enter(ctx);
-    rp__guard_enter(comm, "the start of an exchange");
+    begin(ctx, comm, "the start of an exchange");
     bool well = comm->engine->exchange(&comm->group, from, sent, into, received, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
     return started(ctx, comm, id, well, done, out);
@@ -138,7 +145,7 @@ static void test(rp_comm *comm, rp_request *r)
     if (well && !done) return;
     r->state = well ? RP_REQUEST_DONE : RP_REQUEST_FAILED;
     comm->n_under_way--;
-    rp__mem_leave(r->ctx);
+    rp__mem_unhold(r->ctx);
 }
 
 void rp__comm_progress(rp_comm *comm)

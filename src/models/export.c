@@ -268,6 +268,7 @@ static void put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
 
     if (x->writes && x->ctx->host) {
         rp__mem_copy(x->ctx, x->window, from, n * size);
+        rp__mem_sync(x->ctx);
         from = x->window;
     }
     export_put(x, p, from, n);

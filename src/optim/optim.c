@@ -213,6 +213,7 @@ double rp__optim_squares(const rp_optim *o)
 {
     double sum = 0;
 
+    rp__mem_sync(o->ctx);       /* kernels write sum_squares */
     for (int i = 0; i < o->n_params; i++) sum += o->slots[i].sum_squares;
     return sum;
 }

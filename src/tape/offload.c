@@ -100,10 +100,12 @@ static rp_status memory_wait(rp_offload *a, int64_t ticket)
     return RP_OK;
 }
 
+/* The block may become the host's, so its copies must be complete. */
 static void memory_drop(rp_offload *a, int64_t ticket)
 {
     block *b = block_of(a, ticket);
 
+    rp__mem_sync(a->ctx);
     rp__mem_give(space_of(a), RP_MEM_SAVED, b->bytes, b->offset);
     *b       = (block){ .next = a->spare };
     a->spare = ticket;

@@ -74,6 +74,7 @@ rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **
     status       = ctx->options.threads < 0 || ctx->options.threads > MOST_THREADS || ctx->options.memory_limit_bytes < 0 ? RP_ERR_ARG : RP_OK;
     if (!known) status = RP_ERR_UNSUPPORTED;
     if (status == RP_OK) status = add_first(ctx, ctx->options.device);
+    if (status == RP_OK) status = rp__mem_queue_open(ctx, &ctx->on);
     if (status != RP_OK) {
         rp_ctx_free(ctx);
         return status;
@@ -88,6 +89,7 @@ void rp_ctx_free(rp_ctx *ctx)
 {
     if (!ctx) return;
     rp__parts_close(ctx);
+    rp__mem_queue_close(ctx, &ctx->on);
     for (int i = 0; i < ctx->n_devices; i++) {
         rp_mem m;
         rp__mem_read(ctx->space[i], &m);

@@ -251,6 +251,7 @@ static double tensor_load(const rp_tensor *t, int64_t at)
 
     if (!is_apart(t->ctx)) return load_from(t->m.dtype, t->storage->data, at);
     rp__mem_copy(t->ctx, &one, address_of(t, at), rp_dtype_bytes(t->m.dtype));
+    rp__mem_sync(t->ctx);
     return load_from(t->m.dtype, &one, 0);
 }
 
@@ -264,6 +265,7 @@ static void store(rp_tensor *t, int64_t at, double value)
     }
     store_to(t->m.dtype, &one, 0, value);
     rp__mem_copy(t->ctx, address_of(t, at), &one, rp_dtype_bytes(t->m.dtype));
+    rp__mem_sync(t->ctx);
 }
 
 rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out)
@@ -279,7 +281,9 @@ rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_h
         out->data = device;
         return RP_ERR_MEMORY;
     }
-    if (access & RP_HOST_READ) rp__mem_copy(t->ctx, out->data, device, bytes);
+    if (!(access & RP_HOST_READ)) return RP_OK;
+    rp__mem_copy(t->ctx, out->data, device, bytes);
+    rp__mem_sync(t->ctx);
     return RP_OK;
 }
 
@@ -291,7 +295,10 @@ rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host
 void rp__tensor_host_end(rp_host *h)
 {
     if (h->data == h->device) return;
-    if (h->access & RP_HOST_WRITE) rp__mem_copy(h->ctx, h->device, h->data, h->bytes);
+    if (h->access & RP_HOST_WRITE) {
+        rp__mem_copy(h->ctx, h->device, h->data, h->bytes);
+        rp__mem_sync(h->ctx);
+    }
     rp__release(h->data);
     h->data = h->device;
 }

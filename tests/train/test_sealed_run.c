@@ -1,5 +1,5 @@
-/* A claim about runs on the sealed device: whatever a step has just done, with offloaded slots and states or in a budget, a read of a parameter by
- * the host ends the process. */
+/* Claims about runs on the sealed device: whatever a step has just done, with offloaded slots and states or in a budget, a read of a parameter by
+ * the host ends the process, and a copy of it holds other bytes until sync. */
 /* ctest: device-free */
 #include "loop_test.h"
 
@@ -18,7 +18,7 @@ enum { CLOSED = 0 };        /* there each block lies on the heap */
 enum { CLOSED = SIGSEGV };
 #endif
 
-typedef struct { const volatile char *param; int n[RP_DOINGS]; } reader;
+typedef struct { rp_ctx *ctx; const volatile char *param; int n[RP_DOINGS]; } reader;
 
 static int signal_of_a_read(const volatile char *at)
 {
@@ -35,12 +35,30 @@ static int signal_of_a_read(const volatile char *at)
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
+static bool holds_other_bytes(const unsigned char *at, int n)
+{
+    while (n && at[n - 1] == RP_PENDING_BYTE) n--;
+    return !n;
+}
+
+static void assert_a_copy_waits_for_sync(const reader *r)
+{
+    unsigned char back[8] = { 0 };
+
+    rp__mem_copy(r->ctx, back, (const char *)r->param, sizeof back);
+    assert_true(holds_other_bytes(back, sizeof back));
+    rp__mem_sync(r->ctx);
+    assert_false(holds_other_bytes(back, sizeof back));
+}
+
 /* After a few of each kind. */
 static void plant(void *user, const rp_span *span)
 {
     reader *r = user;
 
-    if (r->n[span->doing]++ < 3) assert_int_equal(signal_of_a_read(r->param), CLOSED);
+    if (r->n[span->doing]++ >= 3) return;
+    assert_int_equal(signal_of_a_read(r->param), CLOSED);
+    assert_a_copy_waits_for_sync(r);
 }
 
 static const volatile char *some_param(rp_trainer *trainer)
@@ -59,18 +77,19 @@ static int64_t run_planted(const char *out, const char *const *setting, reader *
     rp_metrics line;
 
     assert_ok(r.ctx, r.status);
-    *reads       = (reader){ .param = some_param(r.trainer) };
+    *reads       = (reader){ .ctx = r.ctx, .param = some_param(r.trainer) };
     r.ctx->watch = &(rp_watch){ plant, reads };
     assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
     assert_ok(r.ctx, rp__trainer_save(r.trainer));
     r.ctx->watch = NULL;
     assert_int_equal(signal_of_a_read(reads->param), CLOSED);
+    assert_a_copy_waits_for_sync(reads);
     int64_t reserved = rp__trainer_info(r.trainer)->rehearsal.memory.reserved_bytes;
     run_close(&r);
     return reserved;
 }
 
-static void a_read_by_the_host_after_anything_that_a_step_does_ends_it(void **state)
+static void a_read_by_the_host_after_anything_that_a_step_does_ends_it_and_a_copy_waits(void **state)
 {
     char path[300], budget[64];
     reader reads;
@@ -89,7 +108,7 @@ static void a_read_by_the_host_after_anything_that_a_step_does_ends_it(void **st
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(a_read_by_the_host_after_anything_that_a_step_does_ends_it) };
+    const struct CMUnitTest tests[] = { TEST(a_read_by_the_host_after_anything_that_a_step_does_ends_it_and_a_copy_waits) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
