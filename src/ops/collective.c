@@ -393,7 +393,7 @@ int64_t rp__window_room(const rp_ctx *ctx, int64_t n, int64_t count, int64_t byt
 {
     int64_t stride = rp__window_stride(ctx, n, count);
 
-    return rp__align_up(rp__comm_ranks(rp__group(ctx)) * stride * bytes) + rp__between_room(ctx, stride, bytes);
+    return rp__mem_rounded(ctx, rp__comm_ranks(rp__group(ctx)) * stride * bytes) + rp__between_room(ctx, stride, bytes);
 }
 
 rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, int bytes, int64_t first, int64_t count, void *to, rp_comm_request *out)
@@ -454,7 +454,7 @@ rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, const v
     int64_t here      = rp__slice_of(n, r.rank, r.ranks).first, pieces;
 
     r.stride  = rp__window_stride(c->ctx, n, count);
-    r.between = (uint8_t *)received + rp__align_up(r.ranks * r.stride * r.bytes);
+    r.between = (uint8_t *)received + rp__mem_rounded(c->ctx, r.ranks * r.stride * r.bytes);
     pieces    = pieces_of(&r, first, count);
     for (int64_t i = 0; i < pieces; i++) {
         rp_comm_part piece = piece_of(&r, mine, i);

@@ -31,7 +31,7 @@ static rp_status combine_shape(rp_op_meta *m)
     m->out[Z].dim[w->ndim - 1] = width(m);
     rp__read_for(m, RP_IN(WEIGHTS), RP_IN(ROWS));
     rp__read_for(m, RP_IN(ROWS), RP_IN(WEIGHTS));
-    m->scratch_bytes = rp__experts_layout(slots_of(m), experts_of(m)).total + (rp__op_fast(m) ? 0 : 2 * width(m) * (int64_t)sizeof(double));
+    m->scratch_bytes = rp__experts_layout(m->ctx, slots_of(m), experts_of(m)).total + (rp__op_fast(m) ? 0 : 2 * width(m) * (int64_t)sizeof(double));
     m->scratch_backward_bytes = m->scratch_bytes;
     return RP_OK;
 }
@@ -45,7 +45,7 @@ static rp_cost combine_cost(const rp_op_meta *m, rp_pass pass)
 
 static double *combine_row_of(const rp_op_call *c)
 {
-    return (double *)(void *)((uint8_t *)c->scratch + rp__experts_layout(slots_of(c->meta), experts_of(c->meta)).total);
+    return (double *)(void *)((uint8_t *)c->scratch + rp__experts_layout(c->ctx, slots_of(c->meta), experts_of(c->meta)).total);
 }
 
 static void reference_forward(const rp_op_call *c, const int32_t *place)

@@ -18,9 +18,9 @@ static layout backward_layout(const rp_op_meta *m)
     int64_t sum_bytes = rp__op_fast(m) ? 0 : m->in[TABLE].dim[1] * (int64_t)sizeof(double);
     layout l          = { 0 };
 
-    l.first = rp__scratch_add(&l.total, (m->in[TABLE].dim[0] + 1) * (int64_t)sizeof(int32_t));
-    l.order = rp__scratch_add(&l.total, rp_meta_elems(&m->in[IDS]) * (int64_t)sizeof(int32_t));
-    l.sums  = rp__scratch_add(&l.total, sum_bytes);
+    l.first = rp__scratch_add(m->ctx, &l.total, (m->in[TABLE].dim[0] + 1) * (int64_t)sizeof(int32_t));
+    l.order = rp__scratch_add(m->ctx, &l.total, rp_meta_elems(&m->in[IDS]) * (int64_t)sizeof(int32_t));
+    l.sums  = rp__scratch_add(m->ctx, &l.total, sum_bytes);
     return l;
 }
 

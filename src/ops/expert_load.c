@@ -26,8 +26,8 @@ static layout fast_layout(const rp_op_meta *m)
 {
     layout l = { 0 };
 
-    l.chosen = rp__scratch_add(&l.total, experts_of(m) * (int64_t)sizeof(double));
-    l.blocks = rp__scratch_add(&l.total, blocks_of(m) * experts_of(m) * (int64_t)sizeof(float));
+    l.chosen = rp__scratch_add(m->ctx, &l.total, experts_of(m) * (int64_t)sizeof(double));
+    l.blocks = rp__scratch_add(m->ctx, &l.total, blocks_of(m) * experts_of(m) * (int64_t)sizeof(float));
     return l;
 }
 

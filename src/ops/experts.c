@@ -24,12 +24,12 @@ rp_status rp__check_choices(const rp_op_call *c, int choices, int64_t experts)
     return RP_OK;
 }
 
-rp_experts_layout rp__experts_layout(int64_t slots, int64_t experts)
+rp_experts_layout rp__experts_layout(const rp_ctx *ctx, int64_t slots, int64_t experts)
 {
     rp_experts_layout l = { 0 };
 
-    l.first = rp__scratch_add(&l.total, (experts + 1) * (int64_t)sizeof(int32_t));
-    l.place = rp__scratch_add(&l.total, slots * (int64_t)sizeof(int32_t));
+    l.first = rp__scratch_add(ctx, &l.total, (experts + 1) * (int64_t)sizeof(int32_t));
+    l.place = rp__scratch_add(ctx, &l.total, slots * (int64_t)sizeof(int32_t));
     return l;
 }
 
@@ -48,7 +48,7 @@ void rp__experts_place(const rp_tensor *choices, int64_t experts, int32_t *first
 
 int32_t *rp__experts_sort(const rp_op_call *c, int choices, int64_t experts)
 {
-    rp_experts_layout l = rp__experts_layout(rp_meta_elems(&c->meta->in[choices]), experts);
+    rp_experts_layout l = rp__experts_layout(c->ctx, rp_meta_elems(&c->meta->in[choices]), experts);
     uint8_t *scratch    = c->scratch;
     int32_t *place      = (int32_t *)(void *)(scratch + l.place);
 

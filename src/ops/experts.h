@@ -21,7 +21,7 @@ rp_status rp__check_choices(const rp_op_call *c, int choices, int64_t experts);
 
 /* Offsets in scratch: first, then place. */
 typedef struct { int64_t first, place, total; } rp_experts_layout;
-rp_experts_layout rp__experts_layout(int64_t slots, int64_t experts);
+rp_experts_layout rp__experts_layout(const rp_ctx *ctx, int64_t slots, int64_t experts);
 
 void rp__experts_first(const rp_tensor *choices, int64_t experts, int32_t *first);
 /* Fills place[slots]; overwrites first[experts + 1] while doing so. */

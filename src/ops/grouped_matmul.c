@@ -39,7 +39,7 @@ static rp_gemm product_dw(const rp_op_meta *m, int64_t rows, rp_dtype grad, bool
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int64_t first_bytes(const rp_op_meta *m) { return rp__align_up((experts_of(m) + 1) * (int64_t)sizeof(int32_t)); }
+static int64_t first_bytes(const rp_op_meta *m) { return rp__mem_rounded(m->ctx, (experts_of(m) + 1) * (int64_t)sizeof(int32_t)); }
 
 static rp_status backward_scratch(rp_op_meta *m, rp_gemm product)
 {

@@ -80,13 +80,13 @@ static layout lay_out(const rp_op_meta *m, bool backward)
 {
     layout l = { 0 };
 
-    if (backward || !keeps_logits(m)) l.logits = rp__scratch_add(&l.total, block_classes(m) * rows_of(m) * rp_dtype_bytes(m->in[X].dtype));
-    for (int i = 0; i < 3 && !backward; i++) l.rows[i] = rp__scratch_add(&l.total, rows_of(m) * (int64_t)sizeof(float));
-    if (backward && m->in[X].dtype != RP_F32) l.dx = rp__scratch_add(&l.total, rp_meta_elems(&m->in[X]) * (int64_t)sizeof(float));
+    if (backward || !keeps_logits(m)) l.logits = rp__scratch_add(m->ctx, &l.total, block_classes(m) * rows_of(m) * rp_dtype_bytes(m->in[X].dtype));
+    for (int i = 0; i < 3 && !backward; i++) l.rows[i] = rp__scratch_add(m->ctx, &l.total, rows_of(m) * (int64_t)sizeof(float));
+    if (backward && m->in[X].dtype != RP_F32) l.dx = rp__scratch_add(m->ctx, &l.total, rp_meta_elems(&m->in[X]) * (int64_t)sizeof(float));
     int64_t block = is_sliced(m) ? block_classes(m) * width_of(m) : 0;
-    for (int i = 0; i < 2 && block; i++) l.window[i] = rp__scratch_add(&l.total, block * rp_dtype_bytes(m->in[W].dtype));
-    for (int i = 0; i < 2 && block && backward && m->in_grad[W]; i++) l.gradient[i] = rp__scratch_add(&l.total, block * WIDEST);
-    if (block && backward && m->in_grad[W]) l.received = rp__scratch_add(&l.total, rp__window_room(m->ctx, elems_of(m), block, WIDEST));
+    for (int i = 0; i < 2 && block; i++) l.window[i] = rp__scratch_add(m->ctx, &l.total, block * rp_dtype_bytes(m->in[W].dtype));
+    for (int i = 0; i < 2 && block && backward && m->in_grad[W]; i++) l.gradient[i] = rp__scratch_add(m->ctx, &l.total, block * WIDEST);
+    if (block && backward && m->in_grad[W]) l.received = rp__scratch_add(m->ctx, &l.total, rp__window_room(m->ctx, elems_of(m), block, WIDEST));
     l.products = l.total;
     return l;
 }

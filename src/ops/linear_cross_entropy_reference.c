@@ -12,9 +12,9 @@ static reference_layout lay_out_whole(const rp_op_meta *m, bool backward)
 {
     reference_layout l = { 0 };
 
-    if (backward) l.reduce = rp__scratch_add(&l.total, rp__reduce_scratch(m->ctx, rp__group(m->ctx), elems_of(m), (int64_t)sizeof(double)));
-    l.whole = rp__scratch_add(&l.total, elems_of(m) * rp_dtype_bytes(m->in[W].dtype) + rp__dense_room(m, &m->in[W]));
-    if (backward) l.gradient = rp__scratch_add(&l.total, elems_of(m) * (int64_t)sizeof(double));
+    if (backward) l.reduce = rp__scratch_add(m->ctx, &l.total, rp__reduce_scratch(m->ctx, rp__group(m->ctx), elems_of(m), (int64_t)sizeof(double)));
+    l.whole = rp__scratch_add(m->ctx, &l.total, elems_of(m) * rp_dtype_bytes(m->in[W].dtype) + rp__dense_room(m, &m->in[W]));
+    if (backward) l.gradient = rp__scratch_add(m->ctx, &l.total, elems_of(m) * (int64_t)sizeof(double));
     return l;
 }
 
@@ -23,7 +23,7 @@ static int64_t reference_bytes(const rp_op_meta *m, bool backward)
     int64_t bias = has_bias(m) ? classes_of(m) : 0;
     int64_t n    = backward ? 3 * width_of(m) + rows_of(m) * width_of(m) + bias : width_of(m) + classes_of(m);
 
-    return rp__align_up(n * (int64_t)sizeof(double));
+    return rp__mem_rounded(m->ctx, n * (int64_t)sizeof(double));
 }
 
 int64_t rp__reference_loss_scratch(const rp_op_meta *m, bool backward)

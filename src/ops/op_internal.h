@@ -33,12 +33,12 @@ static inline void rp__read_for(rp_op_meta *m, uint32_t reads, uint32_t grads)
     m->needs &= ~reads;
 }
 
-/* Scratch is assigned from its start; shape adds up the same sizes with rp__scratch_add. Returns the offset. */
-static inline int64_t rp__scratch_add(int64_t *total, int64_t bytes)
+/* Scratch is assigned from its start; shape adds up the same sizes with rp__scratch_add. Returns the offset, a multiple of the device's alignment. */
+static inline int64_t rp__scratch_add(const rp_ctx *ctx, int64_t *total, int64_t bytes)
 {
     int64_t at = *total;
 
-    *total += rp__align_up(bytes);
+    *total += rp__mem_rounded(ctx, bytes);
     return at;
 }
 

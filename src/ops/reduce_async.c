@@ -25,9 +25,10 @@ static left *at(rp_reduce_async *b, int i) { return &b->under_way[(b->first + i)
 
 int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
-    int64_t room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
+    int ranks    = rp__comm_ranks(group);
+    int64_t room = rp__slice_of(n, 0, ranks).room;
 
-    return rp__align_up(n * bytes) + rp__align_up(rp__comm_ranks(group) * room * bytes) + rp__align_up(rp__between_room(ctx, room, bytes));
+    return rp__mem_rounded(ctx, n * bytes) + rp__mem_rounded(ctx, ranks * room * bytes) + rp__mem_rounded(ctx, rp__between_room(ctx, room, bytes));
 }
 
 /* Finishes the oldest sum. */
@@ -70,11 +71,11 @@ static rp_status reduce_async_begin(rp_reduce_async *b, left *l, const void *who
 {
     rp_comm_part *part = rp__comm_list(l->sum.group, RP_LIST_WHAT);
     uint8_t *copy = (uint8_t *)rp__tensor_data(b->buffer) + l->offset;
-    int64_t sent  = rp__align_up(l->sum.n * l->sum.bytes);
+    int64_t sent  = rp__mem_rounded(l->sum.ctx, l->sum.n * l->sum.bytes);
 
     l->sum.stride  = room;
     l->received    = copy + sent;
-    l->sum.between = l->received + rp__align_up(l->sum.ranks * room * l->sum.bytes);
+    l->sum.between = l->received + rp__mem_rounded(l->sum.ctx, l->sum.ranks * room * l->sum.bytes);
     rp__mem_copy(l->sum.ctx, copy, whole, l->sum.n * l->sum.bytes);
     rp__reduction_piece(&l->sum, 0, part);
     return rp__reduction_start(&l->sum, part, copy, 0, l->received, &l->request);

@@ -16,7 +16,7 @@ static rp_status reduce_scatter_shape(rp_op_meta *m)
 
     RP_CHECK(m->ctx, rp_meta_is_float(x), RP_ERR_DTYPE, "reduce_scatter: x is %s, expected a floating dtype", rp_meta_str(x));
     m->out[Y]        = rp_meta_1d(x->dtype, rp__slice_here(m->ctx, n).room);
-    m->scratch_bytes = rp__align_up(rp__reduce_scratch(m->ctx, rp__group(m->ctx), n, rp_dtype_bytes(x->dtype))) + rp__dense_room(m, x);
+    m->scratch_bytes = rp__mem_rounded(m->ctx, rp__reduce_scratch(m->ctx, rp__group(m->ctx), n, rp_dtype_bytes(x->dtype))) + rp__dense_room(m, x);
     if (m->want_grad) m->scratch_backward_bytes = n * rp_dtype_bytes(x->dtype);
     return RP_OK;
 }
@@ -38,7 +38,7 @@ void rp__reduce_scatter_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
 static void reduce_scatter_forward(const rp_op_call *c)
 {
     const rp_meta *x = &c->meta->in[X];
-    int64_t pieces   = rp__align_up(rp__reduce_scratch(c->ctx, rp__group(c->ctx), rp_meta_elems(x), rp_dtype_bytes(x->dtype)));
+    int64_t pieces   = rp__mem_rounded(c->ctx, rp__reduce_scratch(c->ctx, rp__group(c->ctx), rp_meta_elems(x), rp_dtype_bytes(x->dtype)));
 
     rp__reduce_whole(c, rp__group(c->ctx), x, rp__dense_data(c->in[X], (uint8_t *)c->scratch + pieces), c->out[Y], false);
 }

@@ -20,7 +20,7 @@ static rp_status spread_shape(rp_op_meta *m)
     RP_CHECK(m->ctx, rp_meta_is_float(&m->in[X]), RP_ERR_DTYPE, "spread: x is %s, expected a floating dtype", rp_meta_str(&m->in[X]));
     RP_TRY(rp__check_routes(m, CHOICES, tokens_of(m), experts_of(m)));
     m->out[Y]                 = rp_meta_2d(m->in[X].dtype, slots_of(m), n);
-    m->scratch_bytes          = rp__experts_layout(slots_of(m), experts_of(m)).total + row;
+    m->scratch_bytes          = rp__experts_layout(m->ctx, slots_of(m), experts_of(m)).total + row;
     m->scratch_backward_bytes = m->scratch_bytes;
     return RP_OK;
 }
@@ -32,7 +32,7 @@ static rp_cost spread_cost(const rp_op_meta *m, rp_pass pass)
 
 static double *spread_row_of(const rp_op_call *c)
 {
-    return (double *)(void *)((uint8_t *)c->scratch + rp__experts_layout(slots_of(c->meta), experts_of(c->meta)).total);
+    return (double *)(void *)((uint8_t *)c->scratch + rp__experts_layout(c->ctx, slots_of(c->meta), experts_of(c->meta)).total);
 }
 
 static void spread_forward(const rp_op_call *c)

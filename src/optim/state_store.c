@@ -52,7 +52,7 @@ static void measure(rp_state_store *s, const rp_state_store_group *g)
     for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
         s->bytes += g->n * g->elem_bytes[k];
         s->n_kept += g->elem_bytes[k] ? n_windows(g) : 0;
-        bytes += rp__align_up(elems * g->elem_bytes[k]);
+        bytes += rp__mem_rounded(s->ctx, elems * g->elem_bytes[k]);
     }
     if (bytes > s->buffer_bytes) s->buffer_bytes = bytes;
     s->n_tickets += n_windows(g) * RP_STATE_STORE_PARTS;
@@ -114,7 +114,7 @@ static rp_state_store_view view_of(const rp_state_store *s, place at, int buffer
     for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
         if (!(at.parts >> k & 1)) continue;
         v.part[k] = memory;
-        memory += rp__align_up(v.count * g->elem_bytes[k]);
+        memory += rp__mem_rounded(s->ctx, v.count * g->elem_bytes[k]);
         if (*ticket_of(s, at.group, at.window, k) == NONE) v.fresh |= 1u << k;
     }
     return v;

@@ -112,6 +112,21 @@ static void a_window_brings_what_is_read_and_takes_back_what_is_written(void **s
     }
 }
 
+static void parts_of_scratch_lie_at_multiples_of_the_device_s_alignment(void **state)
+{
+    static const struct { const char *device; int64_t align; } cases[] = { { "cpu", 64 }, { "sealed", 64 }, { "sim", 256 } };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .device = cases[i].device });
+        int64_t total = 0;
+        assert_int_equal(rp__scratch_add(ctx, &total, 1), 0);
+        assert_int_equal(rp__scratch_add(ctx, &total, cases[i].align + 1), cases[i].align);
+        assert_int_equal(total, 3 * cases[i].align);
+        test_ctx_free(ctx);
+    }
+}
+
 static void a_window_without_memory_is_an_error(void **state)
 {
     rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .device = "sim" });
@@ -139,6 +154,7 @@ int main(void)
         cmocka_unit_test(the_cpu_s_memory_is_the_host_s),
         cmocka_unit_test(a_window_brings_what_is_read_and_takes_back_what_is_written),
         cmocka_unit_test(a_window_without_memory_is_an_error),
+        cmocka_unit_test(parts_of_scratch_lie_at_multiples_of_the_device_s_alignment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
