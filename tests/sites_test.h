@@ -2,7 +2,7 @@
  *
  * A first run notes the callers of each allocation of the library. An allocation is tried if one of its callers has not been seen before: a call,
  * at any depth, that leads to an allocation then fails at least once. Such a sweep takes hundreds of rounds where the use makes a million
- * allocations. Each piece of a bump counts as an allocation (fault_pieces).
+ * allocations. Each piece of a bump counts as an allocation (fault_pieces), and a write past the end of a piece ends the program (heap.h).
  */
 #ifndef RP_SITES_TEST_H
 #define RP_SITES_TEST_H

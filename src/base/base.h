@@ -71,7 +71,7 @@ struct rp_ctx {
     int inside;                         /* number of rp__mem_enter calls not yet matched by rp__mem_leave */
     int held;                           /* the same of rp__mem_hold and rp__mem_unhold */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
-    bool fault_pieces;                  /* each piece of a bump is a separate allocation, which may fail; tests only */
+    bool fault_pieces;                  /* each piece of a bump is a block of its own, whose allocation may fail; tests only */
     void (*fault_watch)(rp_ctx *ctx);   /* called before each allocation; NULL: no call; tests only */
     int64_t alloc_count;                /* allocations requested so far, failed ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */

@@ -1,4 +1,6 @@
-/* base/bump.c -- the blocks of an arena: 8 KiB each, or one block per piece if a piece is larger. Pieces are cut from the newest block. */
+/* base/bump.c -- the blocks of an arena: 8 KiB each, or one block per piece if a piece is larger. Pieces are cut from the newest block.
+ *
+ * With fault_pieces, each piece is the end of a block of its own. So the tests' heap finds a write past the end of a piece. */
 #include "base/bump.h"
 
 #include <stdalign.h>
@@ -19,7 +21,7 @@ int64_t rp__bump_more(const rp_bump *bump, int64_t bytes)
     const rp_bump_block *block = bump->block;
     int64_t piece              = aligned(bytes);
 
-    if (bump->ctx->fault_pieces) return (int64_t)sizeof *block + piece;
+    if (bump->ctx->fault_pieces) return (int64_t)sizeof *block + bytes;
     if (block && block->size_bytes - block->used_bytes >= piece) return 0;
     return (int64_t)sizeof *block + (piece > BLOCK_BYTES ? piece : BLOCK_BYTES);
 }

@@ -62,12 +62,36 @@ static void without_memory_a_piece_is_null_and_the_others_stay(void **state)
     test_ctx_free(ctx);
 }
 
+static void with_fault_pieces_a_block_ends_where_its_piece_does(void **state)
+{
+    rp_ctx *ctx  = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_bump bump = { .ctx = ctx };
+
+    (void)state;
+    assert_non_null(rp__bump_alloc(&bump, 1));
+    ctx->fault_pieces = true;
+    int64_t head      = rp__bump_more(&bump, 0);
+    for (int64_t bytes = 1; bytes < 40; bytes++) {
+        int64_t before = rp__bump_bytes(&bump);
+        char *piece    = rp__bump_alloc(&bump, bytes);
+        assert_non_null(piece);
+        assert_int_equal((uintptr_t)piece % 16, 0);
+        assert_int_equal(rp__bump_bytes(&bump) - before, head + bytes);
+        memset(piece, 1, (size_t)bytes);
+    }
+    ctx->fault_pieces = false;
+    assert_string_equal(rp__bump_text(&bump, "in another block", 16), "in another block");
+    rp__bump_free(&bump);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_aligned_zeroed_and_apart),
         cmocka_unit_test(texts_end_and_are_copies),
         cmocka_unit_test(without_memory_a_piece_is_null_and_the_others_stay),
+        cmocka_unit_test(with_fault_pieces_a_block_ends_where_its_piece_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
