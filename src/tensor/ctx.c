@@ -13,6 +13,9 @@ static const rp_device devices[] = {
 #undef RP_DEVICE
 };
 
+/* A context opens each device once at most, besides device 0. */
+_Static_assert(RP_COUNT(devices) < RP_MAX_DEVICES, "a context has no place for all devices");
+
 enum { MOST_THREADS = 4096 };
 
 static int cores_of_process(void)
@@ -29,7 +32,6 @@ static rp_status add_device(rp_ctx *ctx, const char *name, int64_t limit_bytes)
     for (int i = 0; i < RP_COUNT(devices); i++) {
         if (strcmp(devices[i].name, name)) continue;
         int at = ctx->n_devices;
-        RP_CHECK(ctx, at < RP_MAX_DEVICES, RP_ERR_ARG, "device '%s' is one more than %d", name, RP_MAX_DEVICES);
         RP_TRY(rp__mem_space_new(ctx, devices[i].memory, limit_bytes, ctx->options.shapes_only, &ctx->space[at]));
         ctx->device[at] = &devices[i];
         ctx->n_devices  = at + 1;
