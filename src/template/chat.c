@@ -24,8 +24,7 @@ static rp_status set_up(rp_chat *c, const json_t *tokens)
     json_t *value;
 
     c->variables = json_object();
-    RP_CHECK(c->ctx, c->variables, RP_ERR_MEMORY, "cannot allocate a chat template's variables");
-    RP_TRY(set(c, "documents", json_null()));
+    RP_TRY(set(c, "documents", json_null()));       /* fails without an object */
     json_object_foreach((json_t *)tokens, key, value) RP_TRY(set(c, key, json_incref(value)));
     return RP_OK;
 }
