@@ -9,22 +9,46 @@
 
 #include "byte_data.h"
 #include "temp.h"
+#include "template/chat.h"
 
 enum { TEXT_BYTES = 200000, OBJECTS = 1500 };
 
-typedef struct { rp_data_config config; uint64_t hash; int64_t n_documents; } data_of;
+typedef struct { rp_data_config config; const char *template; uint64_t hash; int64_t n_documents; } data_of;
+
+/* NULL: none. Each reading has its own, as one keeps variables. */
+static rp_chat *chat_of(rp_ctx *ctx, const char *template)
+{
+    heap_faults faults = heap_pause(ctx);
+    rp_chat *chat      = NULL;
+
+    if (template) assert_ok(ctx, rp__chat_new(ctx, "m", template, (int64_t)strlen(template), NULL, &chat));
+    heap_resume(ctx, faults);
+    return chat;
+}
+
+static void check_alike(const rp_data *d, data_of *want)
+{
+    rp_data_info info = rp__data_info(d);
+
+    if (!want->hash) {
+        want->hash        = info.hash;
+        want->n_documents = info.n_documents;
+    }
+    assert_true(info.hash == want->hash && info.n_documents == want->n_documents);
+}
 
 static rp_status data_is_alike(rp_ctx *ctx, void *user)
 {
     data_of *want    = user;
     rp_data_source s = source_of(ctx);
     rp_data *d       = NULL;
-    rp_status status = rp__data_open(ctx, "dataset", &want->config, &s, &d);
 
+    s.chat           = chat_of(ctx, want->template);
+    rp_status status = rp__data_open(ctx, "dataset", &want->config, &s, &d);
+    rp__chat_free(s.chat);
     if (status != RP_OK) assert_null(d);
     if (status != RP_OK) return status;
-    if (!want->hash) *want = (data_of){ want->config, rp__data_info(d).hash, rp__data_info(d).n_documents };
-    assert_true(rp__data_info(d).hash == want->hash && rp__data_info(d).n_documents == want->n_documents);
+    check_alike(d, want);
     rp__data_close(d);
     return RP_OK;
 }
@@ -73,6 +97,35 @@ static void data_is_an_error_or_itself_whatever_allocation_fails(void **state)
         data_of want = { .config = config_of(files[i].path, files[i].format) };
         every_allocation_fails_once(ctx, &(heap_sweep){ .each = test_few_or((int)files[i].few, (int)files[i].all), .least = 8 },
                                     data_is_alike, &want);
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
+/* A conversation that could not be made must not become the text of an empty one. */
+static void conversations_are_an_error_or_themselves_whatever_allocation_fails(void **state)
+{
+    static const char template[] = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}"
+                                   "{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const struct { const char *format, *prompt_column, *text; } files[] = {
+        { "jsonl", "ask", "{\"ask\": \"a\", \"text\": \"b\"}\n{\"ask\": \"c\", \"text\": \"de\"}\n" },
+        { "alpaca", NULL, "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\"}\n" },
+        { "chat", NULL, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n" },
+        { "chat", NULL, "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}]}\n" },
+    };
+
+    (void)state;
+    rp_ctx *ctx  = test_ctx(NULL);
+    temp_dir dir = temp_make();
+    for (int i = 0; i < 2 * RP_COUNT(files); i++) {
+        data_of want = { .config = config_of(temp_text(&dir, "a.jsonl", files[i / 2].text), files[i / 2].format), .template = template };
+        want.config.by_template    = true;
+        want.config.packed         = false;
+        want.config.max_seq_len    = 64;
+        want.config.prompt_column  = files[i / 2].prompt_column;
+        want.config.train_on_input = i % 2;
+        every_allocation_fails_once(ctx, &(heap_sweep){ .each = test_few_or(20, 0), .least = 8 }, data_is_alike, &want);
+        assert_int_equal(want.n_documents, 1 + (i < 2));
     }
     temp_remove(&dir);
     test_ctx_free(ctx);
@@ -154,12 +207,37 @@ static void tokens_that_cannot_be_read_back_are_an_error(void **state)
     test_ctx_free(ctx);
 }
 
+/* Ranks of one model need the lengths of each other's samples. The files end behind sample 0: its 4 tokens, and its place. */
+static void a_batch_fails_at_each_rank_if_a_length_cannot_be_read(void **state)
+{
+    (void)state;
+    rp_ctx *ctx      = test_ctx(NULL);
+    temp_dir dir     = temp_make();
+    rp_data_config c = config_of(text_file(&dir), "text");
+
+    c.scratch_dir = dir.path;
+    c.ranks       = 2;
+    for (c.rank = 0; c.rank < c.ranks; c.rank++) {
+        rp_data_batch b = { .rows = -1 };
+        rp_data *d      = open_data(ctx, &c);
+        assert_int_equal(cut_nameless(dir.path, 16), 2);
+        assert_int_equal(rp__data_batch(d, 0, 0, &b), RP_ERR_IO);
+        assert_string_equal(rp_error(ctx), "cannot read the temporary file of tokens at byte 16: it ends there");
+        assert_int_equal(b.rows, -1);
+        rp__data_close(d);
+    }
+    temp_remove(&dir);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_an_error_or_itself_whatever_allocation_fails),
+        cmocka_unit_test(conversations_are_an_error_or_themselves_whatever_allocation_fails),
         cmocka_unit_test(a_full_disk_for_tokens_is_reported_with_its_byte),
         cmocka_unit_test(tokens_that_cannot_be_read_back_are_an_error),
+        cmocka_unit_test(a_batch_fails_at_each_rank_if_a_length_cannot_be_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
