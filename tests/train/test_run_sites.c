@@ -35,8 +35,24 @@ static rp_status read_and_write(rp_ctx *ctx, const source *s, char **first)
 
 #define M "model: {path: m}\n"
 
+/* Every group, with values of every type. */
+static const char all_groups[] =
+    "model: {path: m, stand_in: s.json, dropout: 0.1, overrides: {rope_theta: 1e6, layer_types: [a, b]}}\nfreeze: ['*.norm']\n"
+    "tokenizer: {path: t, chat_template: c.jinja}\n"
+    "dataset: {path: [a, 'b/*.gz'], format: jsonl, column: say, prompt_column: ask, train_on_input: false, packed: false}\n"
+    "dataset_val: {path: v, format: chat, packed: false}\nrun_val_every_n_steps: 5\nmax_steps: 7\nclip_grad_norm: 1\n"
+    "optimizer: {lr: 1e-3, betas: [0.8, 0.9], no_decay: ['*norm*', bias], state_dtype: bf16}\nlr_scheduler: {name: cosine, num_warmup_steps: 2}\n"
+    "loss: {num_output_chunks: 4, ignore_index: -1, keep_logits: auto}\noutput_dir: runs/x//\nsave_every_n_steps: 3\nresume: auto\nmemory_limit: null\n"
+    "activation_checkpointing:\n"
+    "  conditions: [{any: [{path: '*.attn'}, {module_type: [MLP, Norm]}]}, {layers: [0, 2-3]}, {not: {every_k_layers: 2}}]\n"
+    "  rules: [{path: '*.mlp', op: matmul, fate: prefer_offload}, {larger_than: 1MB, fate: recompute}]\n"
+    "  offload: {path: o}\n"
+    "  verify: step\n"
+    "dist: {ranks: 2, custom_sharded_layers: [output], timeout: 90s, state_offload: true}\n";
+
 /* References, settings, lists; and the spellings of other programs. */
 static const source sources[] = {
+    { all_groups, 0, { 0 } },
     { M "seed: 3\nmax_steps: ${seed}\noutput_dir: out/${seed}/x${optimizer.lr}\noptimizer: {lr: 1e-3, betas: [0.9, 0.95]}\n"
       "lora: {rank: 2, modules: [q, v]}\ndataset: {path: [a, b], format: text}\nresume: ${output_dir}\n", 2, { "lora.alpha=4", "optimizer.lr=${seed}" } },
     { M "activation_checkpointing: {rules: [{path: \"*.attn.*\", op: matmul, fate: keep}], conditions: [{layers: [0, 2-3]}]}\n", 0, { 0 } },
@@ -123,7 +139,7 @@ static void sweep_plan(const char *more, asking a)
 static void each_call_of_a_plan_passes_an_error_on(void **state)
 {
     (void)state;
-    sweep_plan("", (asking){ .what = FORECAST });
+    sweep_plan("gradient_accumulation_steps: 2\n", (asking){ .what = FORECAST });
     sweep_plan("", (asking){ .what = SWEEP });
     sweep_plan("dist: {ranks: 2}\nmemory_budget: 2000000\n",
                (asking){ .source = { .n = 1, .setting = { "batch_size=1" } }, .budget = 2000000, .device = "h100", .what = FIND });
