@@ -1,4 +1,4 @@
-/* Claims about recipes: settings, references, files, and that what is written reads back. */
+/* Claims about recipes: settings, files, and that what is written reads back. */
 /* ctest: device-free thread-free */
 #include "recipe_test.h"
 
@@ -52,50 +52,6 @@ static void wrong_settings_name_the_argument(void **state)
                  "argument 'model={path: [}':1: cannot read this as YAML: did not find expected node content");
     reading r = read_one(MODEL, "~memory_budget");
     assert_read(&r);
-    end(&r);
-}
-
-static void references_take_other_keys_values(void **state)
-{
-    (void)state;
-    reading r = read_one("model: {path: m.gguf}\nseed: 7\noutput_dir: "
-                         "runs/${dataset.column}-${seed}$${x}$$$${y}$z\ndataset: {path: ${tokenizer.path}}\n"
-                         "dataset_val: ${dataset}\ntokenizer: {path: \"t/${optimizer.lr}\"}\n",
-                         "max_seq_len=${batch_size}");
-
-    assert_int_equal(r.status, RP_ERR_CONFIG);                /* ${…} inside braces needs quotes */
-    end(&r);
-    r = read_one("model: {path: m.gguf}\nseed: 7\noutput_dir: runs/${dataset.column}-${seed}$${x}$$$${y}$z\ndataset:\n  "
-                 "path: ${tokenizer.path}\n"
-                 "dataset_val: ${dataset}\ntokenizer: {path: \"t/${optimizer.lr}\"}\n",
-                 "max_seq_len=${batch_size}");
-    assert_read(&r);
-    assert_string_equal(r.recipe->output_dir, "runs/text-7${x}$${y}$z");
-    assert_string_equal(r.recipe->dataset.path.first, "t/2e-5");
-    assert_true(r.recipe->has_dataset_val);
-    assert_string_equal(r.recipe->dataset_val.path.first, "t/2e-5");
-    assert_int_equal(r.recipe->max_seq_len, 2);
-    end(&r);
-    assert_error(MODEL "output_dir: ${outpt_dir}\n", NULL,
-                 "r.yaml:2: '${outpt_dir}' names no key (did you mean 'output_dir'?)");
-    assert_error(MODEL "output_dir: a${plan}\nplan: ${output_dir}\n", NULL, "r.yaml:3: '${output_dir}' refers to itself");
-    assert_error(MODEL "output_dir: a${model}\n", NULL,
-                 "r.yaml:2: '${model}' is a list or a map, so it cannot stand inside a text");
-}
-
-static void references_that_multiply_are_refused(void **state)
-{
-    (void)state;
-    char text[4096] = "model:\n  path: m\n  overrides:\n    a0: xxxxxxxxxxxxxxxx\n";
-
-    for (int i = 1; i < 20; i++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "    a%d: -${model.overrides.a%d}${model.overrides.a%d}\n", i, i - 1,
-                 i - 1);
-    }
-    reading r = read_one(text, NULL);
-    assert_int_equal(r.status, RP_ERR_CONFIG);
-    assert_non_null(strstr(rp_error(r.ctx), "references make a text of more than 1048576 bytes"));
     end(&r);
 }
 
@@ -257,8 +213,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_change_keys_of_any_depth),
         cmocka_unit_test(wrong_settings_name_the_argument),
-        cmocka_unit_test(references_take_other_keys_values),
-        cmocka_unit_test(references_that_multiply_are_refused),
         cmocka_unit_test(a_written_recipe_reads_back_the_same),
         cmocka_unit_test(a_recipe_that_cannot_be_opened_or_read_is_reported),
         cmocka_unit_test(a_refused_allocation_anywhere_leaves_nothing_behind),
