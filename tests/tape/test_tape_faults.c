@@ -222,6 +222,39 @@ static void the_end_of_a_region_that_fails_can_be_tried_again(void **state)
     test_ctx_free(ctx);
 }
 
+/* No backward reads x, only the replay: it is offloaded when the region ends. */
+static void the_end_of_a_region_that_cannot_offload_what_its_replay_reads_is_an_error(void **state)
+{
+    (void)state;
+    rp_ctx *ctx       = test_ctx(NULL);
+    rp_tensor *w      = new_param(ctx, RP_F32, 4, 8, 1, 1, "w");
+    fates f           = { .op = { "gelu" }, .fate = { RP_OFFLOAD | FATE_MUST } };
+    test_faults fault = { 0 };
+
+    assert_ok(ctx, rp_set_offload(ctx, &(rp_offload_options){ .device = "sim" }));
+    fates_use(ctx, &f);
+    rp_tensor *x = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, w, NULL);
+    assert_ok(ctx, rp__region_begin(ctx, "r"));
+    rp_tensor *s = call_op(ctx, "scale", &(rp_attr_scale){ 2 }, x, NULL), *y = call_op(ctx, "silu", NULL, s, NULL);
+    rp_tensor_unref(x);
+    rp_tensor_unref(s);
+    while (!fault.over) {
+        test_fault_begin(&fault, ctx);
+        test_fault_end(&fault, rp__region_end(ctx));
+        assert_int_equal(rp__offload_tickets(rp__tape_ctx(ctx)->offload), fault.over);
+    }
+    assert_true(fault.failed > 1);
+    rp_tensor *sum = sum_all(ctx, y);
+    assert_ok(ctx, rp__backward(ctx, sum));
+    assert_non_null(w->grad);
+    rp_tensor_unref(y);
+    rp_tensor_unref(sum);
+    rp_tensor_unref(w);
+    fates_use(ctx, NULL);
+    assert_ok(ctx, rp_set_offload(ctx, NULL));
+    test_ctx_free(ctx);
+}
+
 static void a_call_that_fails_leaves_its_outputs_and_the_random_numbers_alone(void **state)
 {
     (void)state;
@@ -255,6 +288,7 @@ int main(void)
         cmocka_unit_test(each_failing_allocation_is_an_error_that_leaves_no_trace),
         cmocka_unit_test(a_hard_limit_refuses_no_run_that_keeps_to_it_and_each_that_cannot),
         cmocka_unit_test(the_end_of_a_region_that_fails_can_be_tried_again),
+        cmocka_unit_test(the_end_of_a_region_that_cannot_offload_what_its_replay_reads_is_an_error),
         cmocka_unit_test(a_call_that_fails_leaves_its_outputs_and_the_random_numbers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
