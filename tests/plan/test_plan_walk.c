@@ -359,6 +359,24 @@ static void no_plan_that_is_chosen_takes_less_than_the_bound(void **state)
     assert_true(all.tighter > 0);
 }
 
+static void below_the_least_budget_there_is_no_plan(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RP_COUNT(programs); i++) {
+        planned p;
+        int64_t least;
+        planned_open(&p, &programs[i]);
+        assert_ok(p.ctx, rp__plan_least(p.ctx, &p.problem, &least));
+        for (int below = 0; below < 2; below++) {
+            rp_plan *plan = NULL;
+            assert_ok(p.ctx, rp__plan_solve(p.ctx, &p.problem, least - below, &plan));
+            assert_int_equal(plan != NULL, !below);
+            rp__plan_free(plan);
+        }
+        planned_close(&p);
+    }
+}
+
 static void no_bit_of_a_gradient_changes(void **state)
 {
     uint32_t n_real = (uint32_t)test_draws(12), n_nested = 0, n_recomputed = 0;
@@ -422,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_mode_takes_the_simulated_bytes),
         cmocka_unit_test(no_plan_of_blocks_takes_less_than_the_bound_of_its_bytes),
         cmocka_unit_test(no_plan_that_is_chosen_takes_less_than_the_bound),
+        cmocka_unit_test(below_the_least_budget_there_is_no_plan),
         cmocka_unit_test(no_bit_of_a_gradient_changes),
         cmocka_unit_test(another_step_than_the_planned_one_is_refused),
     };
