@@ -1,4 +1,4 @@
-/* place/internal.h -- shared by the parts of the placement; only place/ and bench/place.c include it.
+/* place/internal.h -- shared by the parts of the placement; only place/, bench/place.c and tests include it.
  *
  *   place.c     turns buffers into items and back; the bound
  *   room.c      finds room for an item without looking at every other item

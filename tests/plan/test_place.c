@@ -2,6 +2,8 @@
 /* ctest: device-free thread-free cost=17 */
 #include "place_test.h"
 
+#include "place/internal.h"
+
 static uint32_t draws(void) { return (uint32_t)test_few_or(60, 600); }
 enum { MOST = 4096 };
 
@@ -174,6 +176,40 @@ static void work_is_bounded_and_the_same_twice(void **state)
     test_ctx_free(ctx);
 }
 
+/* Items of drawn lives in the order of their numbers, below a roof that holds them all. */
+static void draw_items(uint32_t *seed, place_problem *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        int first  = (int)place_draw(seed, p->n_instants), more = (int)place_draw(seed, p->n_instants - first);
+        p->item[i] = (place_item){ .bytes = (1 + place_draw(seed, 9)) * RP_ALIGN, .first = first, .last = first + more, .buffer = i, .high = i % 3 == 0 };
+        p->roof += p->item[i].bytes;
+        p->order[i] = &p->item[i];
+    }
+}
+
+static void a_greedy_pass_begins_in_an_empty_arena(void **state)
+{
+    enum { ITEMS = 40 };
+    place_item item[ITEMS], first[ITEMS], *order[ITEMS];
+    rp_ctx *ctx = shapes();
+
+    (void)state;
+    for (uint32_t draw = 0; draw < draws() / 12; draw++) {
+        place_problem p = { .bump = { .ctx = ctx }, .item = item, .order = order, .n = ITEMS, .n_instants = 30 };
+        uint32_t seed   = draw + 3;
+        draw_items(&seed, &p);
+        assert_ok(ctx, rp__place_room_new(&p));
+        for (int pass = 0; pass < 3; pass++) {
+            assert_ok(ctx, rp__place_greedy(&p, 1));
+            if (!pass) memcpy(first, item, sizeof item);
+            for (int i = 0; i < ITEMS; i++)
+                if (item[i].offset != first[i].offset) fail_msg("draw %u, pass %d: item %d has moved", draw, pass, i);
+        }
+        rp__bump_free(&p.bump);
+    }
+    test_ctx_free(ctx);
+}
+
 /* ---- what is fixed ---- */
 
 /* Side by side with holes between them; some go early. */
@@ -293,6 +329,7 @@ int main(void)
         cmocka_unit_test(few_buffers_are_placed_as_well_as_can_be),
         cmocka_unit_test(whatever_is_drawn_has_places_not_far_above_the_bound),
         cmocka_unit_test(work_is_bounded_and_the_same_twice),
+        cmocka_unit_test(a_greedy_pass_begins_in_an_empty_arena),
         cmocka_unit_test(what_is_fixed_stays_and_nobody_lies_in_it),
         cmocka_unit_test(holes_between_what_is_fixed_are_used),
         cmocka_unit_test(without_memory_nothing_is_placed),
