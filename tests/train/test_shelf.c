@@ -89,6 +89,36 @@ static void a_forgotten_part_is_fresh_and_the_others_are_not(void **state)
     test_ctx_free(ctx);
 }
 
+static int64_t read_bytes(rp_state_store *s)
+{
+    rp_disk_queue_counts n;
+
+    rp__disk_queue_count(rp__state_store_disk_queue(s), &n);
+    return n.read_bytes;
+}
+
+/* What is expected next is what is taken next, so nothing is read in vain. */
+static void in_the_order_of_the_last_step_each_window_is_read_once(void **state)
+{
+    static const rp_state_store_group groups[] = { GROUP(2 * W + 5, 4, 4, 4), GROUP(300, 4), GROUP(W + 1, 4, 0, 4) };
+    int n = RP_COUNT(groups), kept[RP_COUNT(groups)][RP_STATE_STORE_PARTS] = { 0 };
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_state_store *s;
+
+    (void)state;
+    assert_ok(ctx, rp__state_store_open(ctx, dir.path, groups, n, &s));
+    for (int turn = 0; turn < 2; turn++) {
+        int64_t before = 0;
+        for (int step = 0; step < 4; step++) {
+            for (int i = 0; i < n; i++) visit(ctx, s, groups, turn ? n - 1 - i : i, ~0u, kept);
+            if (step == 1) before = read_bytes(s);
+        }
+        assert_int_equal(read_bytes(s) - before, 2 * rp__state_store_bytes(s));
+    }
+    rp__state_store_close(s);
+    test_ctx_free(ctx);
+}
+
 static void shapes_take_the_same_memory_and_no_file(void **state)
 {
     static const rp_state_store_group groups[] = { GROUP(2 * W + 5, 2, 2, 4), GROUP(7, 2, 2) };
@@ -306,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(whatever_order_windows_are_taken_in_they_hold_what_was_kept),
         TEST(a_forgotten_part_is_fresh_and_the_others_are_not),
+        TEST(in_the_order_of_the_last_step_each_window_is_read_once),
         TEST(shapes_take_the_same_memory_and_no_file),
         TEST(slices_of_one_room_take_the_same_memory),
         TEST(any_allocation_of_opening_may_fail),
