@@ -60,6 +60,23 @@ static void statements_and_expressions_mean_what_jinja_means(void **state)
     test_ctx_free(ctx);
 }
 
+static void two_percent_signs_in_a_format_are_one(void **state)
+{
+    static const char *const cases[][2] = {
+        { "{{ '%d%% of %s' % (7, 'x') }}", "7% of x" }, { "{{ '%%' % () }}", "%" }, { "{{ '%%d%%%s' % 'x' }}", "%d%x" },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(cases); i++) {
+        rp_template_text got = { 0 };
+        assert_ok(ctx, render(ctx, cases[i][0], (int64_t)strlen(cases[i][0]), NULL, &got));
+        assert_string_equal(got.text, cases[i][1]);
+        rp__template_text_free(&got);
+    }
+    test_ctx_free(ctx);
+}
+
 static void templates_of_all_families_render_as_in_transformers(void **state)
 {
     rp_ctx *ctx = test_ctx(NULL);
@@ -281,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statements_and_expressions_mean_what_jinja_means),
+        cmocka_unit_test(two_percent_signs_in_a_format_are_one),
         cmocka_unit_test(templates_of_all_families_render_as_in_transformers),
         cmocka_unit_test(what_is_wrong_is_reported_with_its_line),
         cmocka_unit_test(no_template_takes_more_than_its_limits),

@@ -200,6 +200,9 @@ static void longrope_is_phi3s(void **state)
                    "'short_factor' has 1 numbers and 'long_factor' 1, expected 4");
     assert_refused(FAMILY("phi3") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1, 1, 1, -1], 'long_factor': [1, 1, 1, 1]}}",
                    RP_ERR_CONFIG, "'rope_scaling.short_factor' is [1,1,1,-1], expected a list of positive numbers");
+    assert_ok(ctx, parse(FAMILY("phi3") ", 'original_max_position_embeddings': 2, 'rope_scaling': {'type': 'longrope', 'short_factor': [1, 1, 1, 1],"
+                         "'long_factor': [1, 1, 1, 1]}}", NULL));
+    assert_int_equal(config.rope.original_context, 2);
     assert_refused(FAMILY("phi3") ", 'original_max_position_embeddings': 1, 'rope_scaling': {'type': 'longrope', 'short_factor': [1, 1, 1, 1],"
                    "'long_factor': [1, 1, 1, 1]}}", RP_ERR_CONFIG, "an original context of 1 cannot be stretched");
     assert_refused(FAMILY("qwen2") ", 'rope_scaling': {'type': 'longrope', 'short_factor': [1], 'long_factor': [1]}}", RP_ERR_UNSUPPORTED,

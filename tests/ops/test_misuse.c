@@ -139,6 +139,10 @@ static void a_view_that_is_none_is_refused_with_what_it_is(void **state)
     assert_string_equal(rp_error(ctx), "reshape: 6 dimensions, at most 5");
     assert_int_equal(rp_tensor_reshape(t, 1, (int64_t[]){ 7 }, &view), RP_ERR_SHAPE);
     assert_string_equal(rp_error(ctx), "reshape: fp32 [7] does not hold as many elements as fp32 [2, 3]");
+    assert_int_equal(rp_tensor_reshape(t, 2, (int64_t[]){ -2, -3 }, &view), RP_ERR_SHAPE);
+    assert_string_equal(rp_error(ctx), "dimension 0 is -2");
+    assert_int_equal(rp_tensor_reshape(t, 4, (int64_t[]){ INT64_C(1) << 32, INT64_C(1) << 31, 2, 6 }, &view), RP_ERR_SHAPE);
+    assert_string_equal(rp_error(ctx), "fp32 [4294967296, 2147483648, 2, 6] is too large");
     assert_ok(ctx, rp_tensor_transpose(t, 0, 1, &turned));
     assert_int_equal(rp_tensor_reshape(turned, 1, (int64_t[]){ 6 }, &view), RP_ERR_SHAPE);
     assert_string_equal(rp_error(ctx), "reshape: the view fp32 [3, 2] is not dense");

@@ -216,6 +216,9 @@ static void units_are_printed_in_a_line(void **state)
     check_text(llama, &(rules){ .wrap = { "*.attn.q", "layers.0" } },
                "5 units: layers.0; 3 of 22 Linear (layers.0.attn.q, layers.1.attn.q, layers.2.attn.q); "
                "and the rest (tok_embeddings, layers.1.attn_norm, layers.1.attn.k, …)");
+    check_text(llama, &(rules){ .custom = { "tok_embeddings", "output", "norm" }, .wrap = { "*_norm", "*.attn.q", "*.attn.output", "MLP" } },
+               "19 units: tok_embeddings; every Norm (7); 7 of 22 Linear (layers.0.attn.q, layers.0.attn.output, layers.1.attn.q, …); every MLP (3); "
+               "and the rest (layers.0.attn.k, layers.0.attn.v, layers.1.attn.k, …)");
     check_text(llama, &(rules){ .wrap = { "Decoder" } }, "1 unit: the whole model");
 }
 

@@ -64,6 +64,15 @@ static void shapes_are_the_same_in_every_dimension_or_not(void **state)
     assert_true(!rp_meta_same(&a, &b) && !rp_meta_same_shape(&a, &b) && rp__meta_hash(&a, 1) != rp__meta_hash(&b, 1));
 }
 
+/* The numbers of both rows are 0 (fp32), 4, 2 (int32), 1 (bf16), 6. */
+static void hashes_of_shapes_in_a_row_differ_by_where_a_shape_ends(void **state)
+{
+    (void)state;
+    rp_meta a[] = { rp_meta_2d(RP_F32, 4, RP_I32), rp_meta_1d(RP_BF16, 6) }, b[] = { rp_meta_1d(RP_F32, 4), rp_meta_2d(RP_I32, RP_BF16, 6) };
+
+    assert_true(rp__meta_hash(&a[1], rp__meta_hash(&a[0], 1)) != rp__meta_hash(&b[1], rp__meta_hash(&b[0], 1)));
+}
+
 /* 2^56 bytes, however they are divided. */
 static void a_shape_may_be_large_but_not_larger(void **state)
 {
@@ -117,6 +126,7 @@ int main(void)
         cmocka_unit_test(sizes_are_products_of_the_dimensions),
         cmocka_unit_test(a_dtype_has_a_name_a_size_and_one_for_statistics),
         cmocka_unit_test(shapes_are_the_same_in_every_dimension_or_not),
+        cmocka_unit_test(hashes_of_shapes_in_a_row_differ_by_where_a_shape_ends),
         cmocka_unit_test(a_shape_may_be_large_but_not_larger),
         cmocka_unit_test(nothing_has_no_elements_and_is_like_nothing),
         cmocka_unit_test(a_shape_is_written_with_its_dtype_eight_at_a_time),
