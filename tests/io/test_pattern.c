@@ -3,6 +3,8 @@
 #include "io/small_gguf.h"
 #include "texts_test.h"
 
+#include <utf8proc.h>
+
 #define TOO_MUCH "its pattern takes more than 10000000 steps and 64 a byte on this text, at byte "
 
 static rp_pattern *pattern(rp_ctx *ctx, const char *text)
@@ -146,6 +148,37 @@ static void the_patterns_of_a_tokenizer_share_the_steps_of_a_text(void **state)
         rp__release(all.at);
     }
     free(text);
+    test_ctx_free(ctx);
+}
+
+/* PCRE2's tables may be older than the Unicode version of tokenizers; these characters are added to their categories. */
+static void each_new_character_is_in_its_category(void **state)
+{
+    static const struct { uint32_t first, last; const char *category; } late[] = {
+#define RP_LATE(first, last, category) { first, last, category },
+#define RP_LATE_DIGIT(first, last)
+#define RP_INERT(first, last)
+#include "tokenizer/unicode_late.def"
+#undef RP_LATE
+#undef RP_LATE_DIGIT
+#undef RP_INERT
+    };
+    rp_ctx *ctx = test_ctx(NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(late); i++) {
+        char text[16] = "\1", pattern[16];
+        int64_t start, end;
+        rp_pattern *p;
+        int n = 1;
+        snprintf(pattern, sizeof pattern, "\\p{%s}+", late[i].category);
+        assert_ok(ctx, rp__pattern_new(ctx, pattern, (int64_t)strlen(pattern), 0, &p));
+        n += (int)utf8proc_encode_char((utf8proc_int32_t)late[i].first, (utf8proc_uint8_t *)text + n);
+        n += (int)utf8proc_encode_char((utf8proc_int32_t)late[i].last, (utf8proc_uint8_t *)text + n);
+        assert_ok(ctx, rp__pattern_next(p, text, n, false, 0, &start, &end));
+        if (start != 1 || end != n) fail_msg("U+%04X is not in %s", (unsigned)late[i].first, late[i].category);
+        rp__pattern_free(p);
+    }
     test_ctx_free(ctx);
 }
 
@@ -332,6 +365,7 @@ int main(void)
         cmocka_unit_test(patterns_of_published_models_stay_below_the_limit),
         cmocka_unit_test(so_do_all_that_gguf_names),
         cmocka_unit_test(the_patterns_of_a_tokenizer_share_the_steps_of_a_text),
+        cmocka_unit_test(each_new_character_is_in_its_category),
         cmocka_unit_test(a_pattern_has_so_many_bytes_and_a_class_so_many_characters),
         cmocka_unit_test(a_text_has_so_many_steps_however_many_matches),
         cmocka_unit_test(a_match_that_its_stack_does_not_hold_is_refused),

@@ -290,6 +290,20 @@ static void more_threads_are_never_slower(void **state)
     test_ctx_free(ctx);
 }
 
+static void a_machine_is_named_by_its_cpu_threads_and_instructions(void **state)
+{
+    rp_cost_machine one = machine_of("v4", "avx512", 1), two = machine_of("zen4", "avx512-bf16", 2);
+    char name[RP_COST_NAME_CHARS], wanted[RP_COST_NAME_CHARS];
+
+    (void)state;
+    rp__cost_machine_name(&one, name);
+    snprintf(wanted, sizeof wanted, "%s, 1 thread, avx512", one.cpu);
+    assert_string_equal(name, wanted);
+    rp__cost_machine_name(&two, name);
+    snprintf(wanted, sizeof wanted, "%s, 2 threads, avx512-bf16", two.cpu);
+    assert_string_equal(name, wanted);
+}
+
 static void a_built_in_table_is_the_same_each_time(void **state)
 {
     rp_ctx *ctx = shapes_ctx();
@@ -382,6 +396,7 @@ int main(void)
         cmocka_unit_test(what_fits_the_caches_moves_at_their_speed), cmocka_unit_test(wider_units_never_multiply_slower),
         cmocka_unit_test(products_rank_by_what_multiplies),
         cmocka_unit_test(more_threads_are_never_slower),
+        cmocka_unit_test(a_machine_is_named_by_its_cpu_threads_and_instructions),
         cmocka_unit_test(a_built_in_table_is_the_same_each_time),
         cmocka_unit_test(a_forced_level_is_the_machine),
         cmocka_unit_test(a_device_without_kernels_is_a_machine_of_its_own),
