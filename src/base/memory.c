@@ -82,12 +82,13 @@ static void run_pending(const rp_on *on)
 {
     struct rp_queue *q = on->queue;
 
-    for (int i = 0; q && i < q->n; i++) {
+    if (!q) return;
+    for (int i = 0; i < q->n; i++) {
         const pending *p = &q->at[i];
         if (p->from) host_copy(p->to, p->from, p->bytes, on);
         else host_fill(p->to, p->byte, p->bytes, on);
     }
-    if (q) q->n = 0;
+    q->n = 0;
 }
 
 static struct rp_queue *queue_open(void) { return calloc(1, sizeof(struct rp_queue)); }

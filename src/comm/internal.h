@@ -31,7 +31,7 @@ struct rp_comm {
     rp_request *request;                /* request id i is at i - 1 */
     int n_request, n_under_way;
     rp_comm_part *part;                 /* for small messages, followed by RP_LISTS more (rp__comm_list) */
-    int32_t *per_rank;                      /* one status or value per rank */
+    int32_t *per_rank;                  /* one status or value per rank */
     char why[RP_ENGINE_WHY_CHARS];      /* the reason of the last failure */
     /* of the world only */
     char name[RP_ENGINE_NAME_CHARS];

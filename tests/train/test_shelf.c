@@ -97,7 +97,7 @@ static int64_t read_bytes(rp_state_store *s)
     return n.read_bytes;
 }
 
-/* What is expected next is what is taken next, so nothing is read in vain. */
+/* The store prefetches the window that is taken next, so each read is used. */
 static void in_the_order_of_the_last_step_each_window_is_read_once(void **state)
 {
     static const rp_state_store_group groups[] = { GROUP(2 * W + 5, 4, 4, 4), GROUP(300, 4), GROUP(W + 1, 4, 0, 4) };

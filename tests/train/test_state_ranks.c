@@ -1,5 +1,5 @@
 /* Claims about states that ranks write and read together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4
- * ranks of each MPI. What one rank meets, a disk that is full or a file that is gone, all of them are reported. */
+ * ranks of each MPI. All ranks report an error of one rank, such as a full disk or a missing file. */
 /* ctest: ranks=2,3,4 */
 #include "rp_test.h"
 
