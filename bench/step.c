@@ -280,9 +280,9 @@ static void run_costs(rp_ctx *ctx, const bench_options *o, rp_model *m, rp_optim
 
     if (rp__cost_table_open(ctx, &table)) fail(ctx, "cost table");
     p.table = table;
-    rp__tape_decide_by(ctx, &(rp_decider){ add_call, &p });
+    rp__tape_ctx(ctx)->decider = (rp_decider){ add_call, &p };
     one_step(ctx, o, m, optim, 1, &x);
-    rp__tape_decide_by(ctx, NULL);
+    rp__tape_ctx(ctx)->decider = (rp_decider){ 0 };
     add_update(&p, m);
     for (int64_t step = 2; step < o->steps + 2; step++) {
         timing t = one_step(ctx, o, m, optim, step, &x);

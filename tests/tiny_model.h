@@ -45,11 +45,11 @@ static inline double *tiny_logits(rp_ctx *ctx, rp_model *m, const int32_t *ids, 
     double *v            = malloc((size_t)(n * TINY_VOCAB) * sizeof *v);
     rp_tensor *logits;
 
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->no_grad = true;
     rp__tape_ctx(ctx)->eval = true;
     assert_ok(ctx, rp__model_logits(m, &batch, &logits));
     rp__tape_ctx(ctx)->eval = false;
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp__tape_ctx(ctx)->no_grad = false;
     assert_ok(ctx, rp_tensor_read(logits, v, n * TINY_VOCAB));
     rp_tensor_unref(logits);
     rp_tensor_unref(batch.tokens);

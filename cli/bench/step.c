@@ -138,7 +138,6 @@ static rp_status open_ids(stepping *s, rp_tensor **tokens, rp_tensor **labels)
 
 static rp_status step_open(stepping *s)
 {
-    RP_TRY(rp__tape_open(s->ctx));
     RP_TRY(open_model(s));
     RP_TRY(rp__model_reserve_length(s->model, s->bench->length));
     RP_TRY(open_optim(s));
@@ -279,12 +278,13 @@ static void count_replay(void *self, int at, const char *path, const char *op)
 static rp_status find_products(stepping *s)
 {
     static const int64_t spread_bytes = INT64_C(1) << 25;
+    rp_tape_ctx *tape = rp__tape_ctx(s->ctx);
 
-    rp__tape_decide_by(s->ctx, &(rp_decider){ count_call, s });
-    rp__tape_on_replay(s->ctx, count_replay, s);
+    tape->decider    = (rp_decider){ count_call, s };
+    tape->on_replay  = (rp_call_hook){ count_replay, s };
     rp_status status = run_step(s);
-    rp__tape_decide_by(s->ctx, NULL);
-    rp__tape_on_replay(s->ctx, NULL, NULL);
+    tape->decider    = (rp_decider){ 0 };
+    tape->on_replay  = (rp_call_hook){ 0 };
     RP_BUG_IF(s->missed);
     for (int i = 0; i < s->n_products && status == RP_OK; i++) {
         product *p   = &s->product[i];

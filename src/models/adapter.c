@@ -146,11 +146,12 @@ static rp_status begin_under(rp_module *m)
 
 rp_status rp__magnitudes_init(rp_model *model)
 {
-    rp_ctx *ctx = rp__model_ctx(model);
+    bool *no_grad = &rp__tape_ctx(rp__model_ctx(model))->no_grad;
 
-    RP_TRY(rp__tape_no_grad(ctx, true));
-    rp_status status = begin_under(rp__model_root(model)), after = rp__tape_no_grad(ctx, false);
-    return status == RP_OK ? after : status;
+    *no_grad         = true;
+    rp_status status = begin_under(rp__model_root(model));
+    *no_grad         = false;
+    return status;
 }
 
 /* ---- frozen ---- */

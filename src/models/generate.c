@@ -145,7 +145,7 @@ static rp_status start(generator *g, int64_t n_prompt)
     g->weight = g->logit ? rp__host_alloc(g->ctx, g->n_kept * (int64_t)sizeof *g->weight) : NULL;
     g->kept   = g->weight ? rp__host_alloc(g->ctx, g->n_kept * (int64_t)sizeof *g->kept) : NULL;
     if (!g->kept) return RP_ERR_MEMORY;
-    RP_TRY(rp__tape_no_grad(g->ctx, true));
+    rp__tape_ctx(g->ctx)->no_grad = true;
     return rp__model_cache_new(g->model, 1, o->max_new_tokens < room ? n_prompt + o->max_new_tokens : context);
 }
 
@@ -154,16 +154,17 @@ rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt,
 {
     rp_ctx *ctx = rp__model_ctx(model);
     generator g = { .model = model, .ctx = ctx, .o = options, .vocab = rp__model_config(model)->vocab };
-    bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode;
+    rp_tape_ctx *mode = rp__tape_ctx(ctx);
+    bool eval         = mode->eval;
 
     RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder: it predicts masked tokens and "
              "cannot generate text", rp__model_type(rp__model_config(model)));
-    *mode            = true;
+    mode->eval       = true;
     rp_status status = start(&g, n_prompt);
     if (status == RP_OK) status = go_on(&g, prompt, n_prompt, sink, user, end);
     rp__model_cache_drop(model);
-    (void)rp__tape_no_grad(ctx, false);          /* only creating the tape can fail, and without one nothing is recorded */
-    *mode = eval;
+    mode->no_grad = false;
+    mode->eval    = eval;
     RP_RELEASE(g.kept, g.weight, g.logit);
     return status;
 }

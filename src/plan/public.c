@@ -30,7 +30,7 @@ static void public_begin(own_step *own, rp_tape_stats *work, rp_mem *memory)
 {
     rp_ctx *ctx = own->question.ctx;
 
-    if (own->how) rp__tape_on_replay(ctx, count_recomputed, own);
+    if (own->how) rp__tape_ctx(ctx)->on_replay = (rp_call_hook){ count_recomputed, own };
     rp__tape_stats(ctx, work);
     rp_mem_read(ctx, 0, true, memory);
 }
@@ -39,7 +39,7 @@ static void end(own_step *own, rp_tape_stats *work, rp_mem *memory)
 {
     rp_ctx *ctx = own->question.ctx;
 
-    rp__tape_on_replay(ctx, NULL, NULL);
+    rp__tape_ctx(ctx)->on_replay = (rp_call_hook){ 0 };
     rp__tape_reset(ctx);
     rp__tape_stats(ctx, work);
     rp_mem_read(ctx, 0, false, memory);

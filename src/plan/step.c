@@ -41,7 +41,6 @@ uint64_t rp__step_stands(const rp_ctx *ctx)
 
 rp_status rp__step_follow(rp_ctx *ctx, rp_plan *p)
 {
-    RP_TRY(rp__tape_open(ctx));
     if (!p) {
         rp__plan_follow(ctx, NULL);
         rp__mem_follow(ctx->space[0], NULL, 0);

@@ -66,7 +66,7 @@ rp_status rp__step_or_none(rp_status status, rp_plan **out);
 /* Returns a hash of the live memory and its addresses. A planned step requires the hash of its plan. */
 uint64_t rp__step_stands(const rp_ctx *ctx);
 /* Make steps on this context follow the plan until the next call; NULL: none. The live memory must be the same as when the step was
- * planned. Errors: RP_ERR_STATE it differs; RP_ERR_MEMORY. */
+ * planned. Errors: RP_ERR_STATE it differs. */
 rp_status rp__step_follow(rp_ctx *ctx, rp_plan *plan);
 
 #endif

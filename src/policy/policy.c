@@ -43,10 +43,11 @@ rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out)
     rp_policy *policy = rp__host_alloc(ctx, sizeof *policy);
     char *own         = policy ? rp__host_text(ctx, name) : NULL;
 
-    if (!own || rp__policy_born(ctx) != RP_OK) {
-        RP_RELEASE(own, policy);
+    if (!own) {
+        rp__release(policy);
         return RP_ERR_MEMORY;
     }
+    rp__policy_count(ctx, 1);
     *policy = (rp_policy){ .ctx = ctx, .name = own, .id = rp__policy_next_id(), .doc = { .bump = { .ctx = ctx } } };
     *out    = policy;
     return RP_OK;
@@ -55,7 +56,7 @@ rp_status rp_policy_new(rp_ctx *ctx, const char *name, rp_policy **out)
 void rp_policy_free(rp_policy *policy)
 {
     if (!policy) return;
-    rp__policy_died(policy->ctx);
+    rp__policy_count(policy->ctx, -1);
     for (int i = 0; i < policy->n_rules && policy->owns_plugins; i++)
         if (policy->rule[i].when) rp__condition_close(policy->rule[i].when);
     rp__bump_free(&policy->doc.bump);

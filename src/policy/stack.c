@@ -94,6 +94,15 @@ static rp_status decide(void *self, int at, const rp_op_meta *m, const rp_scope 
 
 static rp_policy_stack *stack_in(const rp_ctx *ctx) { return ctx->part[RP_PART_POLICY]; }
 
+static void open_part(rp_ctx *ctx)
+{
+    rp_policy_stack *s = stack_in(ctx);
+
+    s->ctx   = s->pass.ctx = ctx;
+    s->asked = NONE;
+    s->pass.known.hash_mask = UINT64_MAX;
+}
+
 static void close_part(rp_ctx *ctx)
 {
     rp_policy_stack *s = stack_in(ctx);
@@ -102,55 +111,30 @@ static void close_part(rp_ctx *ctx)
     rp__policy_pass_close(&s->pass);
 }
 
-const rp_ctx_part rp__part_policy = { .bytes = sizeof(rp_policy_stack), .close = close_part };
-
-/* Returns the stack. The first use sets up the stack and the tape, so that setting a policy cannot fail later. NULL: RP_ERR_MEMORY. */
-static rp_policy_stack *stack_of(rp_ctx *ctx)
-{
-    rp_policy_stack *s = stack_in(ctx);
-
-    if (s->ctx) return s;
-    if (rp__tape_open(ctx) != RP_OK) return NULL;
-    s->ctx   = s->pass.ctx = ctx;
-    s->asked = NONE;
-    s->pass.known.hash_mask = UINT64_MAX;
-    return s;
-}
+const rp_ctx_part rp__part_policy = { .bytes = sizeof(rp_policy_stack), .open = open_part, .close = close_part };
 
 /* Calls are counted as long as a policy may be asked, so that they have the same numbers in every pass. */
 static void arm(rp_policy_stack *s)
 {
-    const rp_decider me = { decide, s };
-    bool wanted         = s->n_alive > 0 || s->base || s->n_pushed;
+    bool wanted = s->n_alive > 0 || s->base || s->n_pushed;
 
     if (wanted == s->armed) return;
     s->armed = wanted;
     rp__policy_pass_cut(&s->pass, 0);
     s->asked = NONE;
-    rp__tape_decide_by(s->ctx, wanted ? &me : NULL);
+    rp__tape_ctx(s->ctx)->decider = wanted ? (rp_decider){ decide, s } : (rp_decider){ 0 };
 }
 
-rp_status rp__policy_born(rp_ctx *ctx)
+void rp__policy_count(rp_ctx *ctx, int more)
 {
-    rp_policy_stack *s = stack_of(ctx);
-
-    if (!s) return RP_ERR_MEMORY;
-    s->n_alive++;
-    arm(s);
-    return RP_OK;
-}
-
-void rp__policy_died(rp_ctx *ctx)
-{
-    stack_in(ctx)->n_alive--;
+    stack_in(ctx)->n_alive += more;
     arm(stack_in(ctx));
 }
 
 rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy)
 {
-    rp_policy_stack *s = stack_of(ctx);
+    rp_policy_stack *s = stack_in(ctx);
 
-    if (!s) return RP_ERR_MEMORY;
     RP_TRY(RP_GROW(ctx, s->pushed, s->room_pushed, s->n_pushed + 1));
     s->pushed[s->n_pushed++] = policy;
     arm(s);
@@ -175,22 +159,18 @@ bool rp__policy_has_seen(const rp_ctx *ctx, const char *glob)
 
 void rp__policy_hash_mask(rp_ctx *ctx, uint64_t mask) { stack_in(ctx)->pass.known.hash_mask = mask; }
 
-static rp_status set_base(rp_ctx *ctx, rp_policy *policy)
+static void set_base(rp_ctx *ctx, rp_policy *policy)
 {
-    rp_policy_stack *s = stack_in(ctx);
-
-    if (!policy && !s->ctx) return RP_OK;
-    if (!stack_of(ctx)) return RP_ERR_MEMORY;
-    s->base = policy;
-    arm(s);
-    return RP_OK;
+    stack_in(ctx)->base = policy;
+    arm(stack_in(ctx));
 }
 
-rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of) { return set_base(ctx, stack_in(of)->base); }
+void rp__policy_share(rp_ctx *ctx, const rp_ctx *of) { set_base(ctx, stack_in(of)->base); }
 
 rp_status rp_set_policy(rp_ctx *ctx, rp_policy *policy)
 {
     RP_GIVEN(ctx, ctx);
     RP_SAME_CTX(ctx, policy ? policy->ctx : NULL, "policy");
-    return set_base(ctx, policy);
+    set_base(ctx, policy);
+    return RP_OK;
 }

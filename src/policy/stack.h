@@ -17,12 +17,11 @@
 rp_status rp__policy_push(rp_ctx *ctx, rp_policy *policy);
 void rp__policy_pop(rp_ctx *ctx);
 
-/* Use the policy that rp_set_policy set in context `of` in this context too, so that a rehearsal decides like the run. Errors: RP_ERR_MEMORY. */
-rp_status rp__policy_share(rp_ctx *ctx, const rp_ctx *of);
+/* Use the policy that rp_set_policy set in context `of` in this context too, so that a rehearsal decides like the run. */
+void rp__policy_share(rp_ctx *ctx, const rp_ctx *of);
 
-/* Count the policies of the context; while there are any, the calls of a pass are counted. Errors: RP_ERR_MEMORY. */
-rp_status rp__policy_born(rp_ctx *ctx);
-void rp__policy_died(rp_ctx *ctx);
+/* Count `more` policies of the context, or fewer; while there are any, the calls of a pass are counted. */
+void rp__policy_count(rp_ctx *ctx, int more);
 
 /* Combine the answers of n policies, outermost first, for a slot of `op`. Errors: RP_ERR_CONFIG must-rules conflict, or one is impossible;
  * RP_ERR_ARG a function returned an invalid fate. */

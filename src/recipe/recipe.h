@@ -30,7 +30,6 @@ enum { RP_STATE_FP32, RP_STATE_BF16 };
 enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
 enum { RP_LR_CONSTANT, RP_LR_COSINE, RP_LR_LINEAR };
 enum { RP_OFFLOAD_DISK, RP_OFFLOAD_MEMORY };
-enum { RP_VERIFY_NEVER, RP_VERIFY_STEP, RP_VERIFY_ALWAYS };
 typedef struct {
     enum { RP_BUDGET_NONE, RP_BUDGET_AUTO, RP_BUDGET_BYTES } kind;
     int64_t bytes;
@@ -103,7 +102,7 @@ struct rp_recipe {
         int n_rules;
         rp_rule *rule;
         struct { int to; const char *path; } offload;
-        int verify;
+        int verify;                             /* rp_tape_verify */
     } activation_checkpointing;
     struct {
         rp_opt_int ranks;

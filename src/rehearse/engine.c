@@ -66,10 +66,6 @@ static rp_status open_gather(rp_engine *e)
 
 rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe)
 {
-    static const rp_tape_verify verify[] = {
-        [RP_VERIFY_NEVER] = RP_TAPE_VERIFY_NEVER, [RP_VERIFY_STEP] = RP_TAPE_VERIFY_STEP, [RP_VERIFY_ALWAYS] = RP_TAPE_VERIFY_ALWAYS,
-    };
-
     e->recipe  = recipe;
     e->variant = rp__recipe_variant(recipe);
     rp__selection_close(&e->selection);
@@ -78,18 +74,17 @@ rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe)
     if (rp__shards(e->ctx)) RP_TRY(open_gather(e));
     RP_TRY(rp__recipe_selection(recipe, e->ctx, &e->selection));
     rp__engine_regions(e);
-    rp__tape_verify(e->ctx, verify[recipe->activation_checkpointing.verify]);
+    rp__tape_ctx(e->ctx)->verify = (rp_tape_verify)recipe->activation_checkpointing.verify;
     return RP_OK;
 }
 
 rp_status rp__engine_open(rp_engine *e, rp_ctx *ctx, const rp_recipe *recipe, rp_model_config *config)
 {
     *e = (rp_engine){ .ctx = ctx, .recipe = recipe };
-    RP_TRY(rp__tape_open(ctx));
-    rp__tape_wide_grads(ctx, recipe->grad_dtype == RP_GRAD_FP32);
+    rp__tape_ctx(ctx)->wide_grads = recipe->grad_dtype == RP_GRAD_FP32;
     RP_TRY(rp__model_build(ctx, config, recipe->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32, &e->model));
     if (recipe->freeze.n) RP_TRY(rp__model_freeze(e->model, recipe->freeze.n, recipe->freeze.item));
-    rp__tape_record_frozen(ctx, rp__model_is_frozen(e->model));
+    rp__tape_ctx(ctx)->records_frozen = rp__model_is_frozen(e->model);
     if (rp__shards(ctx)) RP_TRY(find_units(e));
     RP_TRY(rp__engine_choose(e, recipe));
     return rp__recipe_offloads(recipe) ? open_offload(e) : RP_OK;
@@ -169,9 +164,8 @@ void rp__engine_close(rp_engine *e)
 {
     if (e->ctx) {
         rp__tape_reset(e->ctx);             /* while the objects it refers to still exist */
-        rp__tape_wide_grads(e->ctx, false);
-        rp__tape_record_frozen(e->ctx, false);
-        rp__tape_verify(e->ctx, RP_TAPE_VERIFY_NEVER);
+        rp__tape_ctx(e->ctx)->wide_grads = rp__tape_ctx(e->ctx)->records_frozen = false;
+        rp__tape_ctx(e->ctx)->verify     = RP_TAPE_VERIFY_NEVER;
     }
     if (e->offloads) rp_set_offload(e->ctx, NULL);
     rp__selection_close(&e->selection);

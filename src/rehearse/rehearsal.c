@@ -37,7 +37,7 @@ rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status)
 /* Policies and the offload target of the caller's context also apply to the rehearsal. */
 static rp_status share(rp_rehearsal *r)
 {
-    RP_TRY(rp__policy_share(r->ctx, r->caller));
+    rp__policy_share(r->ctx, r->caller);
     if (!rp__tape_ctx(r->caller)->offload) return RP_OK;
     rp_offload_options options = rp__offload_options(rp__tape_ctx(r->caller)->offload);
     return rp_set_offload(r->ctx, &options);

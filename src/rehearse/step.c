@@ -107,7 +107,7 @@ static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_r
     if (data) RP_TRY(rp__data_step(data, step, &all));
     rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "targets", .began = began });
     for (int64_t i = 0, n = e->recipe->gradient_accumulation_steps; i < n; i++) {
-        rp__tape_carries(e->ctx, !e->recipe->dist.sync_each_batch && i + 1 < n);
+        rp__tape_ctx(e->ctx)->carries = !e->recipe->dist.sync_each_batch && i + 1 < n;
         RP_TRY(micro_batch(e, data, step, i, all.targets, out));
     }
     return RP_OK;
@@ -184,7 +184,7 @@ static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_res
 
 static rp_status set_out(rp_engine *e)
 {
-    rp__tape_on_grad(e->ctx, e->variant.in_backward ? update_in_backward : NULL, e);
+    if (e->variant.in_backward) rp__tape_ctx(e->ctx)->on_grad = (rp_grad_hook){ update_in_backward, e };
     if (e->time) rp__time_begin(e);
     return e->follow ? rp__step_follow(e->ctx, e->follow) : RP_OK;
 }
@@ -192,10 +192,10 @@ static rp_status set_out(rp_engine *e)
 /* After any failure, no gradient, value or hook remains. */
 static void clear(rp_engine *e)
 {
-    rp__tape_on_grad(e->ctx, NULL, NULL);
+    rp__tape_ctx(e->ctx)->on_grad = (rp_grad_hook){ 0 };
     if (e->time) rp__time_end(e);
     rp__reduce_async_drop(e->ctx);
-    rp__tape_carries(e->ctx, false);
+    rp__tape_ctx(e->ctx)->carries = false;
     rp__tape_reset(e->ctx);
     for (int i = 0; i < rp__model_n_params(e->model); i++) rp_tensor_drop_grad(rp__model_param(e->model, i)->tensor);
     if (e->follow) rp__step_follow(e->ctx, NULL);
@@ -255,12 +255,11 @@ static rp_status score_all(rp_engine *e, rp_data *data, int64_t rows, double *lo
 
 rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *loss)
 {
-    bool *mode = &rp__tape_ctx(e->ctx)->eval, eval = *mode, no_grad = rp__tape_is_no_grad(e->ctx);
+    rp_tape_ctx *mode = rp__tape_ctx(e->ctx), before = *mode;
 
-    RP_TRY(rp__tape_no_grad(e->ctx, true));
-    *mode            = true;
+    mode->eval = mode->no_grad = true;
     rp_status status = score_all(e, data, rows, loss);
-    *mode            = eval;
-    rp__tape_no_grad(e->ctx, no_grad);      /* cannot fail: the tape exists */
+    mode->eval       = before.eval;
+    mode->no_grad    = before.no_grad;
     return status;
 }

@@ -88,14 +88,13 @@ static void count_replay(void *user, int at, const char *path, const char *op)
 
 void rp__time_begin(rp_engine *e)
 {
-    rp__tape_on_replay(e->ctx, count_replay, e);
-    rp__tape_on_backward(e->ctx, count_backward, e);
+    rp__tape_ctx(e->ctx)->on_replay   = (rp_call_hook){ count_replay, e };
+    rp__tape_ctx(e->ctx)->on_backward = (rp_call_hook){ count_backward, e };
 }
 
 void rp__time_end(rp_engine *e)
 {
-    rp__tape_on_replay(e->ctx, NULL, NULL);
-    rp__tape_on_backward(e->ctx, NULL, NULL);
+    rp__tape_ctx(e->ctx)->on_replay = rp__tape_ctx(e->ctx)->on_backward = (rp_call_hook){ 0 };
 }
 
 static int64_t trained_bytes(const rp_engine *e)

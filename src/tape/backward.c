@@ -55,21 +55,24 @@ static void release_call(rp_tape *tape, int at)
  * runs no call recorded after the one that asked for it. */
 static rp_status leaves_done(rp_tape *tape, const tape_call *c)
 {
+    const rp_grad_hook *hook = &rp__tape_ctx(tape->ctx)->on_grad;
+
     for (int i = 0; i < c->meta.n_in; i++) {
         tape_value *v = &tape->value[c->in[i].value];
         if (--v->readers_left > 0 || !rp__is_leaf(tape, v) || !v->wanted) continue;
-        if (tape->hook && v->held->grad) RP_TRY(tape->hook(tape->hook_user, v->held));
+        if (hook->call && v->held->grad) RP_TRY(hook->call(hook->user, v->held));
     }
     return RP_OK;
 }
 
 static rp_status run_call(rp_tape *tape, int at)
 {
-    tape_call *c = tape->call[at];
+    const rp_call_hook *hook = &rp__tape_ctx(tape->ctx)->on_backward;
+    const tape_call *c       = tape->call[at];
 
     RP_TRY(make_needs(tape, at));
     rp__tape_check(tape, at);
-    if (tape->backward_hook) tape->backward_hook(tape->backward_user, at, c->path, c->meta.op->name);
+    if (hook->call) hook->call(hook->user, at, c->path, c->meta.op->name);
     return rp__call_backward(tape, c);
 }
 
@@ -195,15 +198,16 @@ rp_status rp__backward_with(rp_ctx *ctx, rp_tensor *loss, const rp_backward_opti
 {
     rp_backward_options o = options ? *options : (rp_backward_options){ 0 };
     rp_tape *tape         = rp__tape(ctx);
+    const rp_planner *by  = &rp__tape_ctx(ctx)->planner;
 
     if (!tape) return RP_ERR_MEMORY;
     rp_status status = rp__regions_planned_end(tape);
-    if (status == RP_OK && tape->planner.recorded) status = tape->planner.recorded(tape->planner.self);
+    if (status == RP_OK && by->recorded) status = by->recorded(by->self);
     if (status != RP_OK) {
         rp__tape_reset(ctx);                    /* its regions are the plan's: no caller has one open */
         return status;
     }
     status = run_all(tape, loss, &o);
-    if (tape->planner.done) tape->planner.done(tape->planner.self);
+    if (by->done) by->done(by->self);
     return status;
 }

@@ -1,22 +1,13 @@
 /* tape/decide.c -- asks the decider, then the planner. */
 #include "tape/internal.h"
 
-void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->decider = decider ? *decider : (rp_decider){ 0 };
-}
-
 void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner)
 {
-    rp_tape *tape = rp__tape_opened(ctx);
-
-    RP_BUG_IF(!tape || tape->fates.n_call);
-    tape->planner = planner ? *planner : (rp_planner){ 0 };
+    RP_BUG_IF(rp__tape_n_calls(ctx));
+    rp__tape_ctx(ctx)->planner = planner ? *planner : (rp_planner){ 0 };
 }
 
-bool rp__tape_is_planned(const rp_ctx *ctx) { return rp__tape_opened(ctx) && rp__tape_opened(ctx)->planner.fate; }
+bool rp__tape_is_planned(const rp_ctx *ctx) { return rp__tape_ctx(ctx)->planner.fate; }
 
 rp_scope *rp__tape_scope(rp_tape *tape)
 {
@@ -37,11 +28,12 @@ const char *rp__tape_path(rp_tape *tape)
 
 static rp_status ask(rp_tape *tape, const rp_op_meta *m, const rp_scope *here, rp_verdict *verdict)
 {
-    int at = tape->fates.n_call;
+    const rp_tape_ctx *by = rp__tape_ctx(tape->ctx);
+    int at                = tape->fates.n_call;
 
     for (int i = 0; i < MOST_MADE; i++) verdict[i] = (rp_verdict){ .fate = RP_NO_FATE };
-    if (tape->decider.decide) RP_TRY(tape->decider.decide(tape->decider.self, at, m, here, verdict));
-    return tape->planner.fate ? tape->planner.fate(tape->planner.self, at, m, here, verdict) : RP_OK;
+    if (by->decider.decide) RP_TRY(by->decider.decide(by->decider.self, at, m, here, verdict));
+    return by->planner.fate ? by->planner.fate(by->planner.self, at, m, here, verdict) : RP_OK;
 }
 
 /* A preference for offloading is dropped if the context has no place for offloaded values. A must is an error then. */

@@ -45,8 +45,7 @@ typedef struct {
     void *self;
 } rp_planner;
 
-/* Set the decider, or the planner; each is copied. NULL: none. A planner needs an open tape without recorded calls. */
-void rp__tape_decide_by(rp_ctx *ctx, const rp_decider *decider);
+/* Set the planner, which is copied. NULL: none. No call may be recorded. */
 void rp__tape_plan_by(rp_ctx *ctx, const rp_planner *planner);
 bool rp__tape_is_planned(const rp_ctx *ctx);
 

@@ -31,10 +31,10 @@ static rp_meta grad_meta(const rp_tape *tape, const tape_value *v)
 {
     rp_meta m = v->m;
 
-    if (is_gathered(tape, v) && tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
+    if (is_gathered(tape, v) && rp__tape_ctx(tape->ctx)->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
     if (!rp__is_leaf(tape, v)) return m;
     if (v->held->grad) m.dtype = v->held->grad->m.dtype;
-    else if (tape->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
+    else if (rp__tape_ctx(tape->ctx)->wide_grads && m.dtype == RP_BF16) m.dtype = RP_F32;
     return m;
 }
 
@@ -67,7 +67,10 @@ void rp__grad_resume(rp_tape *tape, tape_value *v)
     leaf->carried = NULL;
 }
 
-bool rp__grad_carries(const rp_tape *tape, const tape_call *c) { return tape->carries && (c->meta.op->flags & RP_OP_SUMS) && c->in[0].whole; }
+bool rp__grad_carries(const rp_tape *tape, const tape_call *c)
+{
+    return rp__tape_ctx(tape->ctx)->carries && (c->meta.op->flags & RP_OP_SUMS) && c->in[0].whole;
+}
 
 void rp__grad_carry(rp_tape *tape, const tape_call *c)
 {

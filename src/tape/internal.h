@@ -76,17 +76,9 @@ struct rp_tape {
     int alone;                      /* the call that is rerun alone now; NONE */
     int passed;                     /* the running backward has passed all calls from this one on; NONE: no backward runs */
     bool deferred;                  /* outermost regions are planned later, once it is known which of them are joined */
-    bool no_grad, wide_grads, carries;
-    bool records_frozen;            /* record calls without a backward too */
     rp_scope root;
-    rp_decider decider;
-    rp_planner planner;
     int n_planned, n_ignored;       /* regions of the planner opened so far · begins by callers that opened nothing because of the planner */
-    rp_tape_verify verify;
     int n_outermost, last_outermost;   /* outermost regions so far in this record · in the previous record, for RP_TAPE_VERIFY_STEP */
-    rp_grad_hook hook;
-    rp_replay_hook replay_hook, backward_hook;
-    void *hook_user, *replay_user, *backward_user;
     rp_tape_stats stats;
     rp_tape_work now;
     uint64_t works, walks;          /* counters that number them */

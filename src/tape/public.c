@@ -51,12 +51,26 @@ rp_status (rp_backward_with)(rp_ctx *ctx, rp_tensor *loss, const rp_backward_opt
     return rp_backward_with_sized(RP_FIRST_BACKWARD_OPTIONS, ctx, loss, options);
 }
 
-bool rp_is_replaying(const rp_ctx *ctx) { return ctx ? rp__tape_replaying(ctx) : false; }
-const char *rp_in_checkpoint(const rp_ctx *ctx) { return ctx ? rp__tape_region(ctx) : NULL; }
+bool rp_is_replaying(const rp_ctx *ctx)
+{
+    const rp_tape *tape = ctx ? rp__tape_opened(ctx) : NULL;
+
+    return tape && (tape->fates.replaying != NONE || tape->alone != NONE);
+}
+
+const char *rp_in_checkpoint(const rp_ctx *ctx)
+{
+    const rp_tape *tape = ctx ? rp__tape_opened(ctx) : NULL;
+    int region          = !tape ? NONE : tape->fates.replaying != NONE ? tape->fates.replaying : tape->open;
+
+    if (tape && tape->alone != NONE) return tape->call[tape->alone]->path;
+    return region == NONE ? NULL : tape->fates.region[region].path;
+}
+
 void rp_set_verify(rp_ctx *ctx, rp_verify verify)
 {
     if (!ctx) return;
-    rp__tape_ctx(ctx)->verify = verify;
+    rp__tape_ctx(ctx)->verify_all = verify;
 }
 
 rp_tensor *rp_tensor_grad(const rp_tensor *t)
@@ -83,7 +97,8 @@ void rp_forget(rp_ctx *ctx)
 rp_status rp_set_grad(rp_ctx *ctx, bool on)
 {
     RP_GIVEN(ctx, ctx);
-    return rp__tape_no_grad(ctx, !on);
+    rp__tape_ctx(ctx)->no_grad = !on;
+    return RP_OK;
 }
 
 void rp_set_train(rp_ctx *ctx, bool on)

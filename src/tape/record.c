@@ -250,7 +250,7 @@ static rp_status record_run(rp_tape *tape, pending_call *p, const void *attr, rp
     bool wants[RP_MAX_IN] = { 0 };
     tape_call *c          = p->c;
 
-    for (int i = 0; i < n_in && i < RP_MAX_IN; i++) wants[i] = !tape->no_grad && in[i] && wants_grad(tape, in[i]);
+    for (int i = 0; i < n_in && i < RP_MAX_IN; i++) wants[i] = !rp__tape_ctx(tape->ctx)->no_grad && in[i] && wants_grad(tape, in[i]);
     if (attr) memcpy(c->attr, attr, op->attr_size);
     RP_TRY(rp__op_prepare(tape->ctx, op, attr ? c->attr : NULL, in, n_in, !rp__tape_ctx(tape->ctx)->eval, wants, &c->meta));
     p->recorded = rp__tape_records(tape->ctx, &c->meta);

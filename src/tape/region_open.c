@@ -39,10 +39,10 @@ static bool is_planned(const rp_tape *tape) { return tape->open != NONE && tape-
 
 rp_status rp__regions_planned_here(rp_tape *tape)
 {
-    const rp_planner *p = &tape->planner;
+    const rp_planner *p = &rp__tape_ctx(tape->ctx)->planner;
     rp_fates *w         = &tape->fates;
 
-    if (tape->no_grad) return RP_OK;
+    if (rp__tape_ctx(tape->ctx)->no_grad) return RP_OK;
     while (is_planned(tape) && w->region[tape->open].end <= w->n_call) RP_TRY(region_close(tape));
     while (tape->n_planned < p->n_regions && p->region[tape->n_planned].first == w->n_call) {
         RP_TRY(region_open(tape, p->region[tape->n_planned].path));
@@ -63,11 +63,11 @@ rp_status rp__region_begin(rp_ctx *ctx, const char *path)
     rp_tape *tape = rp__tape(ctx);
 
     if (!tape) return RP_ERR_MEMORY;
-    if (tape->planner.fate) {
+    if (rp__tape_is_planned(ctx)) {
         tape->n_ignored++;
         return RP_OK;
     }
-    if (tape->no_grad) {
+    if (rp__tape_ctx(ctx)->no_grad) {
         ++*rp__tape_n_off(tape);
         return RP_OK;
     }
@@ -88,7 +88,7 @@ rp_status rp__region_end(rp_ctx *ctx)
         return RP_OK;
     }
     RP_CHECK(ctx, tape->open != NONE && !is_planned(tape), RP_ERR_STATE, "a checkpointed region ends that did not begin");
-    RP_CHECK(ctx, !tape->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
+    RP_CHECK(ctx, !rp__tape_ctx(ctx)->no_grad, RP_ERR_STATE, "gradients were turned off inside the checkpointed region '%s' and are off at its end",
              tape->fates.region[tape->open].path);
     return region_close(tape);
 }

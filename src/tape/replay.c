@@ -16,9 +16,11 @@ static rp_status check_prints(rp_tape *tape, const tape_call *c, rp_tensor *cons
 
 static void count_replay(rp_tape *tape, const tape_call *c)
 {
+    const rp_call_hook *hook = &rp__tape_ctx(tape->ctx)->on_replay;
+
     if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
     tape->stats.n_replayed++;
-    if (tape->replay_hook) tape->replay_hook(tape->replay_user, c->at, c->path, c->meta.op->name);
+    if (hook->call) hook->call(hook->user, c->at, c->path, c->meta.op->name);
 }
 
 rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made)

@@ -25,8 +25,8 @@ static void open_part(rp_ctx *ctx)
 {
     const char *word = getenv("REPRISE_VERIFY");
 
-    if (word && !strcmp(word, "on")) rp__tape_ctx(ctx)->verify = RP_VERIFY_ON;
-    if (word && !strcmp(word, "off")) rp__tape_ctx(ctx)->verify = RP_VERIFY_OFF;
+    if (word && !strcmp(word, "on")) rp__tape_ctx(ctx)->verify_all = RP_VERIFY_ON;
+    if (word && !strcmp(word, "off")) rp__tape_ctx(ctx)->verify_all = RP_VERIFY_OFF;
 }
 
 /* Free the tape first: offloaded values hold tickets of the offload place. */
@@ -54,8 +54,6 @@ rp_tape *rp__tape(rp_ctx *ctx)
     return tape;
 }
 
-rp_status rp__tape_open(rp_ctx *ctx) { return rp__tape(ctx) ? RP_OK : RP_ERR_MEMORY; }
-
 void rp__tape_reset(rp_ctx *ctx)
 {
     rp_tape *tape = rp__tape_opened(ctx);
@@ -71,66 +69,11 @@ void rp__tape_reset(rp_ctx *ctx)
     tape->id       = rp__tape_next_id();
 }
 
-void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return;
-    tape->hook      = hook;
-    tape->hook_user = user;
-}
-
-void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return;
-    tape->replay_hook = hook;
-    tape->replay_user = user;
-}
-
-void rp__tape_on_backward(rp_ctx *ctx, rp_replay_hook hook, void *user)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return;
-    tape->backward_hook = hook;
-    tape->backward_user = user;
-}
-
-void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->verify = verify;
-}
-
-void rp__tape_carries(rp_ctx *ctx, bool carries)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->carries = carries;
-}
-
-void rp__tape_wide_grads(rp_ctx *ctx, bool wide)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->wide_grads = wide;
-}
-
-void rp__tape_record_frozen(rp_ctx *ctx, bool on)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (tape) tape->records_frozen = on;
-}
-
 bool rp__tape_records(const rp_ctx *ctx, const rp_op_meta *call)
 {
-    const rp_tape *tape = rp__tape_opened(ctx);
+    const rp_tape_ctx *tape = rp__tape_ctx(ctx);
 
-    return call->want_grad || (tape && tape->records_frozen && !tape->no_grad);
+    return call->want_grad || (tape->records_frozen && !tape->no_grad);
 }
 
 void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
@@ -140,33 +83,6 @@ void rp__tape_stats(rp_ctx *ctx, rp_tape_stats *out)
     *out = tape ? tape->stats : (rp_tape_stats){ 0 };
     if (tape) tape->stats = (rp_tape_stats){ 0 };
 }
-
-bool rp__tape_replaying(const rp_ctx *ctx)
-{
-    const rp_tape *tape = rp__tape_opened(ctx);
-
-    return tape && (tape->fates.replaying != NONE || tape->alone != NONE);
-}
-
-const char *rp__tape_region(const rp_ctx *ctx)
-{
-    const rp_tape *tape = rp__tape_opened(ctx);
-    int region          = !tape ? NONE : tape->fates.replaying != NONE ? tape->fates.replaying : tape->open;
-
-    if (tape && tape->alone != NONE) return tape->call[tape->alone]->path;
-    return region == NONE ? NULL : tape->fates.region[region].path;
-}
-
-rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad)
-{
-    rp_tape *tape = rp__tape(ctx);
-
-    if (!tape) return RP_ERR_MEMORY;
-    tape->no_grad = no_grad;
-    return RP_OK;
-}
-
-bool rp__tape_is_no_grad(const rp_ctx *ctx) { return rp__tape_opened(ctx) && rp__tape_opened(ctx)->no_grad; }
 
 rp_tape_work rp__tape_now(const rp_ctx *ctx) { return rp__tape_opened(ctx) ? rp__tape_opened(ctx)->now : (rp_tape_work){ 0 }; }
 

@@ -22,19 +22,38 @@
 
 typedef struct rp_tape rp_tape;
 
-/* The part of a context that belongs to tape/. */
+/* Called once in a backward, when the gradient of a leaf is complete and no remaining call reads the leaf. An optimizer may update the leaf
+ * and drop the gradient there. */
+typedef struct { rp_status (*call)(void *user, rp_tensor *leaf); void *user; } rp_grad_hook;
+/* Called with a call's place on the tape. */
+typedef struct { void (*call)(void *user, int at, const char *path, const char *op); void *user; } rp_call_hook;
+
+/* Compare the results of replays with the first pass: never, one outermost region per step in turn, or always. */
+typedef enum { RP_TAPE_VERIFY_NEVER, RP_TAPE_VERIFY_STEP, RP_TAPE_VERIFY_ALWAYS } rp_tape_verify;
+
+/* The part of a context that belongs to tape/. Callers set its options. */
 typedef struct {
     rp_tape *tape;                  /* created at first use */
     struct rp_offload *offload;      /* place of offloaded slots (offload.h); NULL: none */
     rp_scope *scope;                /* the running module; NULL outside modules. nn/ sets it */
-    bool eval;                      /* calls run in evaluation mode: no dropout */
     int pass;                       /* number of rp_pass_begin calls; per-pass call counters compare with it */
-    rp_verify verify;               /* overrides the settings of recipes and callers for comparing replays */
+    bool eval;                      /* calls run in evaluation mode: no dropout */
+    bool no_grad;                   /* nothing is recorded and no slot is made */
+    bool wide_grads;                /* gradients of bf16 parameters are kept in fp32 */
+    bool carries;                   /* recorded passes do not sum gradients over ranks (RP_OP_SUMS). The first pass recorded after it is off again
+                                     * does it for all of them. Until then each leaf holds the unsummed gradient of the whole weight */
+    bool records_frozen;            /* calls whose inputs want no gradient are recorded too, unless gradients are off. Such a call has no backward,
+                                     * but its outputs can be recomputed. Examples: projections of the first block by frozen weights, frozen weights
+                                     * gathered from ranks. If false, such an output is a constant that is held from the forward */
+    rp_tape_verify verify;
+    rp_verify verify_all;           /* rp_set_verify: overrides `verify`, unless RP_VERIFY_DEFER */
+    rp_grad_hook on_grad;
+    rp_call_hook on_replay;         /* called after each call that a replay ran */
+    rp_call_hook on_backward;       /* called before each backward. Backwards that are left to a later pass are not reported */
+    rp_decider decider;             /* all 0: none */
+    rp_planner planner;             /* rp__tape_plan_by sets it */
 } rp_tape_ctx;
 static inline rp_tape_ctx *rp__tape_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_TAPE]; }
-
-/* Create the tape of the context, so that setting it up cannot fail later. Errors: RP_ERR_MEMORY. */
-rp_status rp__tape_open(rp_ctx *ctx);
 
 /* Begin a pass. Random calls use this optimizer step, row 0 of the batch is sample `sample_base` of the global step, and call counters
  * restart at 0. */
@@ -69,34 +88,8 @@ int rp__region_count(const rp_ctx *ctx);
 int64_t rp__region_bytes(const rp_ctx *ctx, int region);
 rp_status rp__regions_join(rp_ctx *ctx, const int *region, const int *group, int n);
 
-/* Called once in a backward, when the gradient of a leaf is complete and no remaining call reads the leaf. An optimizer may update the leaf
- * and drop the gradient there. */
-typedef rp_status (*rp_grad_hook)(void *user, rp_tensor *leaf);
-void rp__tape_on_grad(rp_ctx *ctx, rp_grad_hook hook, void *user);
-
-/* Called after each call that a replay ran; `at` is its place on the tape. */
-typedef void (*rp_replay_hook)(void *user, int at, const char *path, const char *op);
-void rp__tape_on_replay(rp_ctx *ctx, rp_replay_hook hook, void *user);
-/* The same for backwards, called before each runs. Backwards that are left to a later pass are not reported. */
-void rp__tape_on_backward(rp_ctx *ctx, rp_replay_hook hook, void *user);
-
-/* Keep gradients of bf16 parameters in fp32. */
-void rp__tape_wide_grads(rp_ctx *ctx, bool wide);
-/* While on, recorded passes do not sum gradients over ranks (RP_OP_SUMS). The first pass recorded after it is off again does it for all of
- * them. Until then each leaf holds the unsummed gradient of the whole weight. */
-void rp__tape_carries(rp_ctx *ctx, bool carries);
-
-/* While on, calls whose inputs want no gradient are recorded too, unless gradients are off. Such a call has no backward, but its outputs
- * can be recomputed. Examples: projections of the first block by frozen weights, frozen weights gathered from ranks. While off, such an
- * output is a constant that is held from the forward. */
-void rp__tape_record_frozen(rp_ctx *ctx, bool on);
 /* Would this call be recorded now? */
 bool rp__tape_records(const rp_ctx *ctx, const rp_op_meta *call);
-
-/* Compare the results of replays with the first pass: never, one outermost region per step in turn, or always. rp_set_verify overrides
- * this. */
-typedef enum { RP_TAPE_VERIFY_NEVER, RP_TAPE_VERIFY_STEP, RP_TAPE_VERIFY_ALWAYS } rp_tape_verify;
-void rp__tape_verify(rp_ctx *ctx, rp_tape_verify verify);
 
 /* Run the backward of everything recorded, starting from a scalar. Gradients of leaves are added to leaf->grad (class grad). The tape is
  * then reset, unless the options or an open region keep it. Errors: RP_ERR_MUTATED, RP_ERR_MEMORY, RP_ERR_REPLAY, RP_ERR_IO, RP_ERR_ARG the
@@ -108,20 +101,12 @@ static inline rp_status rp__backward(rp_ctx *ctx, rp_tensor *loss) { return rp__
 /* Forget everything recorded. */
 void rp__tape_reset(rp_ctx *ctx);
 
-/* While no_grad is true, nothing is recorded and no slot is made. Errors: RP_ERR_MEMORY. */
-rp_status rp__tape_no_grad(rp_ctx *ctx, bool no_grad);
-bool rp__tape_is_no_grad(const rp_ctx *ctx);
-
 typedef struct {
     int64_t step_flops, recompute_flops;      /* forward and backward without replays · replays */
     int64_t n_calls, n_replayed, offloaded_bytes;
     int64_t n_evicted, evicted_bytes;         /* values dropped because of the memory limit; recompute_flops includes their cost */
     int64_t moved_bytes;                      /* bytes moved because of the memory limit, to merge several holes into one */
 } rp_tape_stats;
-
-/* Is a replay running? rp__tape_region: path of the innermost region that is being recorded or replayed; NULL: none. */
-bool rp__tape_replaying(const rp_ctx *ctx);
-const char *rp__tape_region(const rp_ctx *ctx);
 
 /* The call for which memory is taken and given now: the running call, or the call whose backward is prepared or runs. */
 typedef enum { RP_TAPE_OTHER, RP_TAPE_FORWARD, RP_TAPE_REPLAY, RP_TAPE_BACKWARD } rp_tape_phase;

@@ -21,10 +21,11 @@ struct tape_print {
 /* A single-call region takes the turn of the region before it. */
 bool rp__verify_wanted(const rp_tape *tape)
 {
+    const rp_tape_ctx *by = rp__tape_ctx(tape->ctx);
     int turns = tape->last_outermost ? tape->last_outermost : 1, turn = (tape->n_outermost + turns - 1) % turns;
 
-    if (rp__tape_ctx(tape->ctx)->verify != RP_VERIFY_DEFER) return rp__tape_ctx(tape->ctx)->verify == RP_VERIFY_ON;
-    return tape->verify == RP_TAPE_VERIFY_ALWAYS || (tape->verify == RP_TAPE_VERIFY_STEP && turn == (int)(tape->ctx->step % turns));
+    if (by->verify_all != RP_VERIFY_DEFER) return by->verify_all == RP_VERIFY_ON;
+    return by->verify == RP_TAPE_VERIFY_ALWAYS || (by->verify == RP_TAPE_VERIFY_STEP && turn == (int)(tape->ctx->step % turns));
 }
 
 static tape_print blocks_of(int64_t elems)

@@ -246,7 +246,6 @@ rp_status rp__trace_begin(rp_ctx *ctx, const rp_cost_table *costs, rp_tracer **o
 {
     rp_mem now;
 
-    RP_TRY(rp__tape_open(ctx));
     rp_tracer *t = rp__host_alloc(ctx, sizeof *t);
     if (!t) return RP_ERR_MEMORY;
     rp__mem_read(ctx->space[0], &now);

@@ -72,8 +72,8 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
 {
     rp_ctx *ctx     = rp__model_ctx(model);
     int64_t context = rp__model_config(model)->context;
-    bool *mode = &rp__tape_ctx(ctx)->eval, eval = *mode, no_grad = rp__tape_is_no_grad(ctx);
-    rp_score score  = { 0 };
+    rp_tape_ctx *mode = rp__tape_ctx(ctx), before = *mode;
+    rp_score score    = { 0 };
 
     RP_CHECK(ctx, !rp__model_config(model)->both_ways, RP_ERR_UNSUPPORTED, "a model of type '%s' is an encoder, which sees the tokens to predict: "
              "score it on masked tokens, with 'dataset_val' of a recipe", rp__model_type(rp__model_config(model)));
@@ -81,11 +81,10 @@ rp_status rp__score(rp_model *model, const int32_t *ids, int64_t n_ids, int64_t 
     RP_CHECK(ctx, window <= context, RP_ERR_ARG, "a window of %" PRId64 " tokens is more than the model's context of %" PRId64, window,
              context);
     RP_CHECK(ctx, n_ids >= 2, RP_ERR_ARG, "there are no targets: the text has %" PRId64 " token%s", n_ids, n_ids == 1 ? "" : "s");
-    RP_TRY(rp__tape_no_grad(ctx, true));
-    *mode            = true;
+    mode->eval = mode->no_grad = true;
     rp_status status = score_all(model, ids, n_ids, window, progress, user, &score);
-    *mode            = eval;
-    (void)rp__tape_no_grad(ctx, no_grad);        /* cannot fail: the tape is there */
+    mode->eval       = before.eval;
+    mode->no_grad    = before.no_grad;
     if (status == RP_OK) *out = score;
     return status;
 }

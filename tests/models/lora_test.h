@@ -93,9 +93,9 @@ static inline double *logits_of(rp_ctx *ctx, rp_model *m, const rp_model_batch *
     double *got = malloc((size_t)n * sizeof *got);
     rp_tensor *logits;
 
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->no_grad = true;
     assert_ok(ctx, rp__model_logits(m, batch, &logits));
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp__tape_ctx(ctx)->no_grad = false;
     assert_ok(ctx, rp_tensor_read(logits, got, n));
     rp_tensor_unref(logits);
     return got;

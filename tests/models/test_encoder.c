@@ -27,9 +27,9 @@ static void logits_of(rp_model *m, const int32_t *ids, const int32_t *doc_start,
     rp_model_batch batch = { .tokens = ints(ids), .doc_start = doc_start ? ints(doc_start) : NULL };
     rp_tensor *logits;
 
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->no_grad = true;
     assert_ok(ctx, rp__model_logits(m, &batch, &logits));
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp__tape_ctx(ctx)->no_grad = false;
     assert_ok(ctx, rp_tensor_read(logits, out, TOKENS * VOCAB));
     rp_tensor_unref(logits);
     rp_tensor_unref(batch.tokens);

@@ -58,7 +58,7 @@ static void the_cache_gives_the_logits_of_the_whole_text(void **state)
 
         some_ids(ids);
         rp__tape_ctx(ctx)->eval = true;
-        assert_ok(ctx, rp__tape_no_grad(ctx, true));
+        rp__tape_ctx(ctx)->no_grad = true;
         logits_of(ctx, m, ids, tokens, whole);
         assert_ok(ctx, rp__model_cache_new(m, 1, TOKENS));
         for (int64_t at = 0, n = 5; at < tokens; at += n, n = 1) logits_of(ctx, m, ids + at, n, part + at * VOCAB);
@@ -95,7 +95,7 @@ static void generation_follows_the_logits(void **state)
 
         some_ids(ids);
         rp__tape_ctx(ctx)->eval = true;
-        assert_ok(ctx, rp__tape_no_grad(ctx, true));
+        rp__tape_ctx(ctx)->no_grad = true;
         for (int n = 8; n < tokens; n++) {
             logits_of(ctx, m, ids, n, logits);
             const double *last = logits + (n - 1) * VOCAB;
@@ -132,7 +132,7 @@ static void a_gguf_file_gives_the_logits_of_the_model_it_was_made_from(void **st
         some_ids(ids);
         assert_ptr_equal(rp__model_config(a)->family, rp__model_config(b)->family);
         rp__tape_ctx(ctx)->eval = true;
-        assert_ok(ctx, rp__tape_no_grad(ctx, true));
+        rp__tape_ctx(ctx)->no_grad = true;
         logits_of(ctx, a, ids, TOKENS, want);
         logits_of(ctx, b, ids, TOKENS, got);
         for (int i = 0; i < TOKENS * VOCAB; i++)

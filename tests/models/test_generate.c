@@ -79,7 +79,7 @@ static void the_next_logits_are_the_last_of_all(void **state)
 
     assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &batch.tokens));
     assert_ok(ctx, rp_tensor_write_i32(batch.tokens, prompt, 6));
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->no_grad = true;
     assert_ok(ctx, rp__model_logits(m, &batch, &logits));
     assert_ok(ctx, rp_tensor_read(logits, all, 6 * TINY_VOCAB));
     rp_tensor_unref(logits);

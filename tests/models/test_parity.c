@@ -109,9 +109,9 @@ static double *logits_of(rp_ctx *ctx, rp_model *m, const rp_model_batch *batch)
     rp_tensor *logits;
 
     assert_non_null(got);
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->no_grad = true;
     assert_ok(ctx, rp__model_logits(m, batch, &logits));
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp__tape_ctx(ctx)->no_grad = false;
     assert_ok(ctx, rp_tensor_read(logits, got, ALL * VOCAB));
     rp_tensor_unref(logits);
     return got;

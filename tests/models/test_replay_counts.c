@@ -174,10 +174,10 @@ static void check_way(sized_model *m, const counted_way *w)
 
     way_begin(m->ctx, sized_root(m), &w->way, &u);
     rp__tape_stats(m->ctx, &stats);
-    rp__tape_on_replay(m->ctx, see, &calls);
+    rp__tape_ctx(m->ctx)->on_replay = (rp_call_hook){ see, &calls };
     assert_ok(m->ctx, sized_loss(m, 0, 0, &loss));
     assert_ok(m->ctx, rp__backward(m->ctx, loss));
-    rp__tape_on_replay(m->ctx, NULL, NULL);
+    rp__tape_ctx(m->ctx)->on_replay = (rp_call_hook){ 0 };
     rp_tensor_unref(loss);
     sized_drop_grads(m);
     way_end(&u);

@@ -113,12 +113,12 @@ static rp_status run(const rp_question *question, rp_plan *how)
     rp_mem memory;
 
     if (how) RP_TRY(rp__step_follow(p->d.ctx, how));
-    if (how) rp__tape_on_replay(p->d.ctx, count_recomputed, p);
+    if (how) rp__tape_ctx(p->d.ctx)->on_replay = (rp_call_hook){ count_recomputed, p };
     p->recompute_seconds = 0;
     rp__tape_stats(p->d.ctx, &work);
     rp_mem_read(p->d.ctx, 0, true, &memory);
     rp_status status = step(&p->d);
-    rp__tape_on_replay(p->d.ctx, NULL, NULL);
+    rp__tape_ctx(p->d.ctx)->on_replay = (rp_call_hook){ 0 };
     rp__tape_reset(p->d.ctx);
     rp__tape_stats(p->d.ctx, &work);
     rp_mem_read(p->d.ctx, 0, false, &memory);

@@ -147,8 +147,8 @@ static void set_rule(rp_ctx *ctx, const program *p)
 {
     char *recompute = (char *)(uintptr_t)p->recompute, *kept = (char *)(uintptr_t)p->kept;
 
-    if (recompute) rp__tape_decide_by(ctx, &(rp_decider){ .decide = recompute_op, .self = recompute });
-    if (kept) rp__tape_decide_by(ctx, &(rp_decider){ .decide = keep_op, .self = kept });
+    if (recompute) rp__tape_ctx(ctx)->decider = (rp_decider){ .decide = recompute_op, .self = recompute };
+    if (kept) rp__tape_ctx(ctx)->decider = (rp_decider){ .decide = keep_op, .self = kept };
 }
 
 static void planned_open(planned *p, const program *of)
@@ -197,13 +197,13 @@ static int64_t measured_in(planned *p, int n_micro, rp_plan *plan, double *recom
     replays r = { .ctx = p->ctx };
     rp_mem before, after;
 
-    rp__tape_on_replay(p->ctx, count_replay, &r);
+    rp__tape_ctx(p->ctx)->on_replay = (rp_call_hook){ count_replay, &r };
     rp__plan_follow(p->ctx, plan);
     rp_mem_read(p->ctx, 0, true, &before);
     step(&p->m, n_micro);
     rp_mem_read(p->ctx, 0, false, &after);
     rp__plan_follow(p->ctx, NULL);
-    rp__tape_on_replay(p->ctx, NULL, NULL);
+    rp__tape_ctx(p->ctx)->on_replay = (rp_call_hook){ 0 };
     *recompute = r.seconds;
     return after.peak_alloc_bytes;
 }

@@ -24,7 +24,7 @@ static const rp_op gather = { .name = "gather", .n_out = 1, .flags = RP_OP_COLLE
 /* The call `at` of a pass: `rows` is its shape. */
 static rp_status decide(rp_ctx *ctx, int at, const rp_op *op, const char *path, int64_t rows, rp_verdict *verdict)
 {
-    const rp_decider *d = &rp__tape_opened(ctx)->decider;
+    const rp_decider *d = &rp__tape_ctx(ctx)->decider;
     rp_op_meta m        = { .ctx = ctx, .op = op, .n_out = op->n_out, .n_slot = op->n_slot };
     rp_scope scope      = { .path = path };
 
@@ -168,10 +168,10 @@ static void without_a_policy_nobody_decides(void **state)
     rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
     rp_policy *policy = read_policy(ctx, "[{ fate: keep }]");
 
-    assert_non_null(rp__tape_opened(ctx)->decider.decide);
+    assert_non_null(rp__tape_ctx(ctx)->decider.decide);
     assert_int_equal(decide_one(ctx, &add, "a").fate, RP_NO_FATE);
     rp_policy_free(policy);
-    assert_null(rp__tape_opened(ctx)->decider.decide);
+    assert_null(rp__tape_ctx(ctx)->decider.decide);
     test_ctx_free(ctx);
 }
 
@@ -425,7 +425,7 @@ static void what_a_freed_policy_was_asked_about_is_forgotten_in_the_middle_of_a_
         if (pushed) rp__policy_pop(s->ctx);
         else rp_set_policy(s->ctx, NULL);
         rp_policy_free(s->policy);
-        assert_null(rp__tape_opened(s->ctx)->decider.decide);
+        assert_null(rp__tape_ctx(s->ctx)->decider.decide);
 
         witness w = { 0 };
         assert_ok(s->ctx, rp_policy_new(s->ctx, "later", &later));

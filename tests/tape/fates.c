@@ -32,7 +32,7 @@ static rp_status decide(void *self, int at, const rp_op_meta *meta, const rp_sco
 
 void fates_use(rp_ctx *ctx, fates *f)
 {
-    rp__tape_decide_by(ctx, f ? &(rp_decider){ decide, f } : NULL);
+    rp__tape_ctx(ctx)->decider = f ? (rp_decider){ decide, f } : (rp_decider){ 0 };
 }
 
 /* ---- counts ---- */

@@ -368,7 +368,6 @@ static void a_record_that_cannot_be_planned_is_forgotten(void **state)
     rp_tensor *w = new_param(ctx, RP_F32, T, H, 1, 1, "w"), *loss;
 
     (void)state;
-    assert_ok(ctx, rp__tape_open(ctx));
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = first_two_alone, .recorded = no_room, .self = ctx });
     loss = sum_all(ctx, w);
     assert_int_equal(rp__backward(ctx, loss), RP_ERR_MEMORY);
@@ -387,7 +386,6 @@ static void calls_alone_in_a_region_run_once_for_it_and_once_for_themselves(void
     rp_tape_stats stats;
 
     (void)state;
-    assert_ok(ctx, rp__tape_open(ctx));
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = first_two_alone, .region = &region, .n_regions = 1 });
     for (int i = 0; i < 4; i++) {
         rp_tensor *y = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, x, NULL);

@@ -194,7 +194,6 @@ static void where_a_plan_is_followed_nothing_is_dropped(void **state)
     rp_tensor *leaf = new_param(ctx, RP_F32, 0, ELEMS, 1, 1, "x"), *x = rp_tensor_ref(leaf);
     outcome o;
 
-    assert_ok(ctx, rp__tape_open(ctx));
     rp__tape_plan_by(ctx, &(rp_planner){ .fate = leave_open });
     rp_status status = extend(ctx, &x, 20);
     rp_tensor_unref(x);

@@ -271,9 +271,9 @@ static void leaves_are_updated_when_no_replay_reads_them_any_more(void **state)
         graph_run(&g, &none, ctx, &leaves, &plain);
         updates u = { .leaves = &leaves };
         fates_use(ctx, seed % 3 ? &drawn : &all);
-        rp__tape_on_grad(ctx, update, &u);
+        rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ update, &u };
         assert_ok(ctx, graph_step_run(&g, seed % 2 ? &random : &none, ctx, &leaves, &plain.loss));
-        rp__tape_on_grad(ctx, NULL, NULL);
+        rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ 0 };
         fates_use(ctx, NULL);
         for (int i = 0; i < N_LEAVES; i++)
             if (plain.grad[i].bytes > 0) assert_same_bits(&u.grad[i], &plain.grad[i], "a gradient used in backward");

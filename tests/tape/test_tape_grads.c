@@ -112,7 +112,7 @@ static void check_hook(uint32_t seed, const nesting *n, const graph *g, const gr
     tensor_bits loss;
 
     w = (watch){ .leaves = &leaves };
-    rp__tape_on_grad(ctx, take_and_spoil, &w);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ take_and_spoil, &w };
     rp_status status = graph_step_run(g, n, ctx, &leaves, &loss);
     if (status != RP_OK) fail_msg("graph %u: %s", seed, rp_error(ctx));
     for (int i = 0; i < N_LEAVES; i++) {
@@ -162,7 +162,7 @@ static void the_hook_comes_as_soon_as_a_gradient_is_complete(void **state)
     sequence s   = { .n = 0 };
 
     for (int i = 0; i < 3; i++) w[i] = new_param(ctx, RP_F32, H, H, 1, 1 + (uint32_t)i, "w");
-    rp__tape_on_grad(ctx, note_order, &s);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ note_order, &s };
     y[0] = call_op(ctx, "matmul", &(rp_attr_matmul){ true }, x, w[0], NULL);
     y[1] = call_op(ctx, "matmul", &(rp_attr_matmul){ true }, y[0], w[1], NULL);
     y[2] = call_op(ctx, "matmul", &(rp_attr_matmul){ true }, y[1], w[2], NULL);
@@ -198,7 +198,7 @@ static void a_dead_end_in_a_region_is_not_replayed_on_an_updated_leaf(void **sta
     rp_tensor *sum, *used;
     int calls = 0;
 
-    rp__tape_on_grad(ctx, spoil, &calls);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ spoil, &calls };
     assert_ok(ctx, rp__region_begin(ctx, "region"));
     a       = call_op(ctx, "scale", &(rp_attr_scale){ 2 }, v, NULL);
     b       = call_op(ctx, "gelu", &(rp_attr_gelu){ false }, a, NULL);
@@ -241,7 +241,7 @@ static void a_leaf_waits_for_readers_that_give_it_no_gradient(void **state)
     int calls    = 0;
     double expected = first_element(w) * first_element(w);
 
-    rp__tape_on_grad(ctx, spoil, &calls);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ spoil, &calls };
     assert_ok(ctx, rp__apply(ctx, mul_by_stopped(), NULL, (rp_tensor *[]){ v, w }, 2, &y));
     z    = call_op(ctx, "mul", NULL, y, w, NULL);
     loss = sum_all(ctx, z);
@@ -266,14 +266,14 @@ static void an_error_of_the_hook_ends_the_backward(void **state)
     int64_t own   = ledger(ctx).live_bytes;
     char text[]   = "the hook said no";
 
-    rp__tape_on_grad(ctx, refuse, text);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ refuse, text };
     rp_tensor *loss = model_forward(&m, A_REGION_A_BLOCK);
     assert_int_equal(rp__backward(ctx, loss), RP_ERR_NONFINITE);
     assert_string_equal(rp_error(ctx), text);
     rp_tensor_unref(loss);
     model_drop_grads(&m);
     assert_int_equal(ledger(ctx).live_bytes, own);
-    rp__tape_on_grad(ctx, NULL, NULL);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ 0 };
     loss = model_forward(&m, A_REGION_A_BLOCK);
     assert_ok(ctx, rp__backward(ctx, loss));
     rp_tensor_unref(loss);

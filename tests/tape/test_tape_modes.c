@@ -11,7 +11,7 @@ static void nothing_is_recorded_or_kept_without_gradients(void **state)
     block_model m = model_new(ctx, 2);
     int64_t own   = ledger(ctx).live_bytes;
 
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->no_grad = true;
     for (block_regions r = NO_REGIONS; r <= BLOCKS_IN_ONE_REGION; r++) {
         rp_tensor *loss = model_forward(&m, r);
         assert_int_equal(ledger(ctx).live_bytes, own + FLOAT);
@@ -19,7 +19,7 @@ static void nothing_is_recorded_or_kept_without_gradients(void **state)
         rp_tensor_unref(loss);
     }
     assert_int_equal(ledger(ctx).peak_at[RP_MEM_SAVED], 0);
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp__tape_ctx(ctx)->no_grad = false;
     rp_tensor *loss = model_forward(&m, NO_REGIONS);
     assert_true(saved_bytes(ctx) > 0);
     assert_ok(ctx, rp__backward(ctx, loss));
@@ -65,7 +65,7 @@ static void a_frozen_part_that_is_recorded_is_recomputed(void **state)
         block_model m = model_new(ctx, 1);
         rp_tape_stats stats;
         m.gain[0]->requires_grad = m.up[0]->requires_grad = false;
-        rp__tape_record_frozen(ctx, way == 1);
+        rp__tape_ctx(ctx)->records_frozen = way == 1;
         int64_t own     = ledger(ctx).live_bytes;
         rp_tensor *loss = model_forward(&m, A_REGION_A_BLOCK);
         saved[way]      = saved_bytes(ctx);
@@ -92,11 +92,11 @@ static void without_gradients_a_frozen_part_is_not_recorded_whatever_is_asked(vo
     rp_ctx *ctx   = test_ctx(NULL);
     block_model m = model_new(ctx, 1);
 
-    rp__tape_record_frozen(ctx, true);
-    assert_ok(ctx, rp__tape_no_grad(ctx, true));
+    rp__tape_ctx(ctx)->records_frozen = true;
+    rp__tape_ctx(ctx)->no_grad = true;
     rp_tensor *loss = model_forward(&m, A_REGION_A_BLOCK);
     assert_int_equal(rp__tape_n_calls(ctx), 0);
-    assert_ok(ctx, rp__tape_no_grad(ctx, false));
+    rp__tape_ctx(ctx)->no_grad = false;
     rp_tensor_unref(loss);
     model_free(&m);
     test_ctx_free(ctx);
@@ -205,7 +205,7 @@ static void wide_gradients_are_fp32_for_bf16_leaves(void **state)
     rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .seed = 3 });
     graph_leaves leaves = leaves_new(ctx, RP_BF16);
 
-    rp__tape_wide_grads(ctx, true);
+    rp__tape_ctx(ctx)->wide_grads = true;
     for (uint32_t seed = 1; seed <= 60; seed++) {
         graph g;
         graph_result plain, other;
@@ -228,7 +228,7 @@ static void an_op_that_writes_no_wide_gradient_is_added_to_one(void **state)
     rp_ctx *ctx  = test_ctx(NULL);
     rp_tensor *w = new_param(ctx, RP_BF16, T, H, 1, 1, "w"), *v = new_param(ctx, RP_BF16, T, H, 1, 2, "v"), *y, *z, *loss;
 
-    rp__tape_wide_grads(ctx, true);
+    rp__tape_ctx(ctx)->wide_grads = true;
     y    = call_op(ctx, "mul", NULL, w, w, NULL);
     z    = call_op(ctx, "mul", NULL, y, v, NULL);
     loss = sum_all(ctx, z);
@@ -253,7 +253,7 @@ static void a_weight_used_as_activation_and_weight_gets_both_gradients(void **st
     rp_ctx *ctx  = test_ctx(NULL);
     rp_tensor *w = new_param(ctx, RP_BF16, T, H, 1, 1, "w"), *y, *loss;
 
-    rp__tape_wide_grads(ctx, true);
+    rp__tape_ctx(ctx)->wide_grads = true;
     y    = call_op(ctx, "matmul", &(rp_attr_matmul){ true }, w, w, NULL);
     loss = sum_all(ctx, y);
     assert_ok(ctx, rp__backward(ctx, loss));

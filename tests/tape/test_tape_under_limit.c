@@ -88,7 +88,7 @@ static rp_status run_updates(const graph *g, int64_t limit_bytes, graph_result *
     nesting none        = nesting_none();
     rp_status status    = RP_OK;
 
-    rp__tape_on_grad(ctx, descend, NULL);
+    rp__tape_ctx(ctx)->on_grad = (rp_grad_hook){ descend, NULL };
     for (int step = 0; step < 2 && status == RP_OK; step++) status = graph_step_run(g, &none, ctx, &leaves, &out->loss);
     for (int i = 0; i < N_LEAVES; i++) bits_of(leaves.at[i], &out->grad[i]);
     leaves_drop_grads(&leaves);
@@ -190,7 +190,7 @@ static void a_slot_that_was_dropped_says_so_and_so_does_its_replay(void **state)
     assert_ok(ctx, rp__tape_slots(ctx, count_dropped, &dropped));
     assert_int_equal(dropped, 29 - 10);      /* of the 29 values that backward reads: x and the last value are there, too */
     assert_false(rp_is_replaying(ctx));
-    rp__tape_on_replay(ctx, look_at_replay, &w);
+    rp__tape_ctx(ctx)->on_replay = (rp_call_hook){ look_at_replay, &w };
     back_from(ctx, x);
     assert_true(w.n >= dropped);
     assert_false(rp_is_replaying(ctx));

@@ -116,12 +116,12 @@ static void the_contexts_word_overrules_every_other(void **state)
     misbehaves = true;
     rp_set_verify(ctx, RP_VERIFY_DEFER);
     assert_ok(ctx, step(ctx, &c, true));                       /* nobody asked for it */
-    rp__tape_verify(ctx, RP_TAPE_VERIFY_ALWAYS);
+    rp__tape_ctx(ctx)->verify = RP_TAPE_VERIFY_ALWAYS;
     assert_int_equal(step(ctx, &c, true), RP_ERR_REPLAY);
     rp_set_verify(ctx, RP_VERIFY_OFF);
     assert_ok(ctx, step(ctx, &c, true));
     rp_set_verify(ctx, RP_VERIFY_ON);
-    rp__tape_verify(ctx, RP_TAPE_VERIFY_NEVER);
+    rp__tape_ctx(ctx)->verify = RP_TAPE_VERIFY_NEVER;
     assert_int_equal(step(ctx, &c, true), RP_ERR_REPLAY);
     case_free(&c);
     test_ctx_free(ctx);
@@ -137,7 +137,7 @@ static void the_environment_sets_what_a_context_starts_with(void **state)
     for (int i = 0; i < RP_COUNT(words); i++) {
         setenv("REPRISE_VERIFY", words[i].word, 1);
         rp_ctx *ctx = test_ctx(NULL);
-        assert_int_equal(rp__tape_ctx(ctx)->verify, words[i].verify);
+        assert_int_equal(rp__tape_ctx(ctx)->verify_all, words[i].verify);
         test_ctx_free(ctx);
     }
     unsetenv("REPRISE_VERIFY");
@@ -184,9 +184,9 @@ static void step_compares_one_region_a_step_in_turn(void **state)
     verify_case c = case_new(ctx);
 
     misbehaves = true;
-    rp__tape_verify(ctx, RP_TAPE_VERIFY_NEVER);
+    rp__tape_ctx(ctx)->verify = RP_TAPE_VERIFY_NEVER;
     assert_ok(ctx, chain(ctx, &c, 0));                         /* the tape knows how many there are */
-    rp__tape_verify(ctx, RP_TAPE_VERIFY_STEP);
+    rp__tape_ctx(ctx)->verify = RP_TAPE_VERIFY_STEP;
     for (int64_t i = 0; i < 4 * REGIONS; i++) {
         for (int wrong = 0; wrong < REGIONS; wrong++) {
             rp_pass_begin(ctx, i, 0);

@@ -368,14 +368,14 @@ static void a_trainer_leaves_the_tape_of_its_context_as_it_found_it(void **state
 
     assert_ok(r.ctx, r.status);
     assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
-    rp_tape *tape = rp__tape_opened(r.ctx);
+    const rp_tape_ctx *tape = rp__tape_ctx(r.ctx);
     assert_int_equal(tape->verify, RP_TAPE_VERIFY_ALWAYS);
     assert_true(tape->wide_grads && tape->records_frozen);
     rp__trainer_free(r.trainer);
     r.trainer = NULL;
     assert_int_equal(tape->verify, RP_TAPE_VERIFY_NEVER);
     assert_false(tape->wide_grads || tape->records_frozen || tape->no_grad);
-    assert_false(tape->hook || tape->replay_hook || tape->backward_hook);
+    assert_false(tape->on_grad.call || tape->on_replay.call || tape->on_backward.call);
     assert_null(r.ctx->watch);
     run_close(&r);
 }

@@ -137,7 +137,7 @@ static subject subject_new(rp_ctx *ctx, int i, const char *trial, uint32_t seed)
                                                    .packed = i & 1 });
         s.root    = rp__model_root(s.decoder.model);
     }
-    rp__tape_wide_grads(ctx, c.accumulation > 1);
+    rp__tape_ctx(ctx)->wide_grads = c.accumulation > 1;
     list_params(&s);
     return s;
 }
@@ -288,7 +288,7 @@ static void check_policy(sweep *s, int i, uint32_t seed)
         uint32_t own = seed * 16 + depth;
         rp_module_checkpoint(one.root, drawn_region, &own);
     }
-    rp__tape_verify(s->ctx, seed % 5 == 0 ? RP_TAPE_VERIFY_ALWAYS : RP_TAPE_VERIFY_NEVER);
+    rp__tape_ctx(s->ctx)->verify = seed % 5 == 0 ? RP_TAPE_VERIFY_ALWAYS : RP_TAPE_VERIFY_NEVER;
     outcome got = train(&one);
     rp_set_policy(s->ctx, NULL);
     rp_policy_free(policy);

@@ -346,7 +346,6 @@ static void the_texts_of_a_span_are_its_own(void **state)
     json_t *event;
     size_t i, n = 0;
 
-    assert_ok(ctx, rp__tape_open(ctx));
     assert_ok(ctx, rp__profile_new(ctx, &p));
     rp__profile_step_begin(p, 2);
     for (i = 0; i < 2 * RP_COUNT(spans); i++) {
@@ -388,7 +387,6 @@ static void more_spans_than_there_is_room_for_are_summed_and_counted(void **stat
     json_error_t error;
     enum { SPANS = 200000 };
 
-    assert_ok(ctx, rp__tape_open(ctx));
     assert_ok(ctx, rp__profile_new(ctx, &p));
     int64_t asked = ctx->alloc_count;
     rp__profile_step_begin(p, 7);

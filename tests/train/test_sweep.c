@@ -225,7 +225,7 @@ static void draw_others(void *user, int at, const char *path, const char *op)
 static void meddle_with_replays(void *user, int pair, double seconds_left)
 {
     (void)pair, (void)seconds_left;
-    rp__tape_on_replay(user, draw_others, user);
+    rp__tape_ctx(user)->on_replay = (rp_call_hook){ draw_others, user };
 }
 
 static void a_step_of_other_bits_is_an_error(void **state)
