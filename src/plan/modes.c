@@ -70,7 +70,7 @@ static rp_status mark(rp_plan *plan, const rp_plan_problem *problem, int mode, r
     rp_plan_pass *to          = &plan->pass[0];
     int n = list_layers(pass, block), every = mode >= RP_PLAN_EVERY_2ND && mode <= RP_PLAN_EVERY_8TH ? mode - RP_PLAN_FULL + 1 : 1;
 
-    if (!n) n = list_segments(&problem->pass[0], block);
+    if (!n) n = list_segments(&problem->cut.pass[0], block);
     *has = n >= every;
     if (!*has) return RP_OK;
     to->region = rp__bump_alloc(&plan->bump, n * (int64_t)sizeof *to->region);

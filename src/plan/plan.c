@@ -103,7 +103,7 @@ static void take_ways(const rp_cut_pass *cut, const rp_chain_plan *solved, rp_pl
 static rp_status bare_pass(rp_plan *plan, const rp_plan_problem *problem, int i)
 {
     const rp_trace_pass *pass = &problem->trace->pass[i];
-    const rp_cut_pass *cut    = &problem->pass[i];
+    const rp_cut_pass *cut    = &problem->cut.pass[i];
 
     RP_TRY(list_calls(plan, pass, &plan->pass[i]));
     mark_offloadable(cut, &plan->pass[i]);
@@ -142,8 +142,8 @@ static void note_left(rp_plan_left *left, const rp_chain_plan *solved)
 static rp_status solved_pass(rp_plan *plan, const rp_plan_problem *problem, int i, const rp_chain_plan *solved)
 {
     note_left(&plan->facts.left, solved);
-    RP_TRY(take_regions(plan, &problem->pass[i], solved, &plan->pass[i]));
-    take_ways(&problem->pass[i], solved, &plan->pass[i]);
+    RP_TRY(take_regions(plan, &problem->cut.pass[i], solved, &plan->pass[i]));
+    take_ways(&problem->cut.pass[i], solved, &plan->pass[i]);
     plan->facts.recompute_seconds += solved->seconds * problem->trace->pass[i].n_passes;
     if (solved->bytes > plan->facts.bytes) plan->facts.bytes = solved->bytes;
     return RP_OK;
@@ -181,7 +181,7 @@ rp_status rp__plan_count_offloaded(rp_plan *plan, const rp_plan_problem *problem
     plan->facts.offload_seconds = 0;
     for (int p = 0; p < plan->n_passes; p++) {
         rp_plan_pass *pass     = &plan->pass[p];
-        const rp_cut_pass *cut = &problem->pass[p];
+        const rp_cut_pass *cut = &problem->cut.pass[p];
         pass->n_offloaded           = 0;
         for (int c = 0; c < pass->n_calls; c++) pass->n_offloaded += pass->call[c].offload;
         for (int i = 0; i < cut->chain.n && status == RP_OK; i++) {

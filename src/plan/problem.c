@@ -4,93 +4,78 @@
 
 #include <math.h>
 
-static bool may_offload(const rp_trace_pass *pass)
+static bool may_offload(const rp_trace *trace)
 {
-    for (int v = 0; v < pass->n_values; v++)
-        if (pass->value[v].offloadable) return true;
+    for (int i = 0; i < trace->n_passes; i++)
+        for (int v = 0; v < trace->pass[i].n_values; v++)
+            if (trace->pass[i].value[v].offloadable) return true;
     return false;
 }
 
-static rp_status stay(rp_plan_problem *p)
+/* Every pass must join, or *out stays empty. */
+static rp_status cut_passes(rp_plan_problem *p, int how, rp_plan_cut *out)
 {
-    p->resident        = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->resident);
-    p->resident_solver = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->resident_solver);
-    if (!p->resident || !p->resident_solver) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->trace->n_passes; i++) RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_RESIDENT, &p->resident[i]));
-    return RP_OK;
-}
+    int n           = p->trace->n_passes;
+    rp_plan_cut cut = { rp__bump_alloc(&p->bump, (n + 1) * (int64_t)sizeof *cut.pass),
+                        rp__bump_alloc(&p->bump, (n + 1) * (int64_t)sizeof *cut.solver) };
 
-/* Every pass must join, or `joined` stays NULL. */
-static rp_status plan_join(rp_plan_problem *p)
-{
-    p->joined_solver    = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *p->joined_solver);
-    rp_cut_pass *joined = rp__bump_alloc(&p->bump, (p->trace->n_passes + 1) * (int64_t)sizeof *joined);
-
-    if (!joined || !p->joined_solver) return RP_ERR_MEMORY;
-    for (int i = 0; i < p->trace->n_passes; i++) {
-        RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], RP_CUT_RESIDENT | RP_CUT_JOINED, &joined[i]));
-        if (!joined[i].chain.n) return RP_OK;
+    if (!cut.pass || !cut.solver) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) {
+        RP_TRY(rp__segments(&p->bump, &p->trace->pass[i], how, &cut.pass[i]));
+        if (!cut.pass[i].chain.n) return RP_OK;
+        cut.pass[i].chain.regions = n == 1;
     }
-    p->joined = p->trace->n_passes ? joined : NULL;
+    *out = cut;
     return RP_OK;
 }
 
-rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_cut_pass *pass, rp_chain_solver **solver)
+rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_plan_cut cut)
 {
-    rp_plan_problem view = *problem;
-
-    view.pass   = pass;
-    view.solver = solver;
-    view.resident = view.joined = NULL;
-    return view;
+    return (rp_plan_problem){ .trace = problem->trace, .cut = cut, .bound = problem->bound, .n_bounds = problem->n_bounds };
 }
 
 int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_VIEWS])
 {
     int n = 0;
 
-    if (problem->resident) out[n++] = rp__plan_view(problem, problem->resident, problem->resident_solver);
+    if (problem->resident.pass) out[n++] = rp__plan_view(problem, problem->resident);
     out[n++] = *problem;
-    if (problem->joined) out[n++] = rp__plan_view(problem, problem->joined, problem->joined_solver);
+    if (problem->joined.pass) out[n++] = rp__plan_view(problem, problem->joined);
     return n;
+}
+
+static rp_status open_problem(rp_plan_problem *p)
+{
+    int n = p->trace->n_passes;
+
+    p->bound = rp__bump_alloc(&p->bump, (n + 1) * (int64_t)sizeof *p->bound);
+    if (!p->bound) return RP_ERR_MEMORY;
+    RP_TRY(cut_passes(p, 0, &p->cut));
+    if (may_offload(p->trace)) RP_TRY(cut_passes(p, RP_CUT_RESIDENT, &p->resident));
+    if (n) RP_TRY(cut_passes(p, RP_CUT_RESIDENT | RP_CUT_JOINED, &p->joined));
+    for (int i = 0; i < n; i++) RP_TRY(rp__pass_bound_open(p->bump.ctx, &p->trace->pass[i], &p->bound[p->n_bounds++]));
+    return RP_OK;
 }
 
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out)
 {
-    rp_status status = RP_OK;
+    *out             = (rp_plan_problem){ .bump = { .ctx = ctx }, .trace = trace };
+    rp_status status = open_problem(out);
 
-    *out      = (rp_plan_problem){ .bump = { .ctx = ctx }, .trace = trace };
-    out->pass = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->pass);
-    out->bound = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->bound);
-    out->solver = rp__bump_alloc(&out->bump, (trace->n_passes + 1) * (int64_t)sizeof *out->solver);
-    if (!out->pass || !out->bound || !out->solver) status = RP_ERR_MEMORY;
-    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) status = rp__segments(&out->bump, &trace->pass[i], 0, &out->pass[i]);
-    for (int i = 0; i < trace->n_passes && status == RP_OK && !out->resident; i++)
-        if (may_offload(&trace->pass[i])) status = stay(out);
-    if (status == RP_OK) status = plan_join(out);
-    for (int i = 0; i < trace->n_passes && status == RP_OK; i++) {
-        out->n_bounds++;
-        status = rp__pass_bound_open(ctx, &trace->pass[i], &out->bound[i]);
-    }
-    for (int i = 0; i < trace->n_passes && status == RP_OK && trace->n_passes > 1; i++) {
-        out->pass[i].chain.regions = false;
-        if (out->resident) out->resident[i].chain.regions = false;
-        if (out->joined) out->joined[i].chain.regions = false;
-    }
     if (status != RP_OK) rp__plan_problem_close(out);
     return status;
 }
 
-static void close_solvers(const rp_plan_problem *problem, rp_chain_solver **solver)
+static void close_solvers(const rp_plan_problem *problem, const rp_plan_cut *cut)
 {
-    for (int i = 0; solver && i < problem->trace->n_passes; i++) rp__chain_solver_close(solver[i]);
+    for (int i = 0; cut->solver && i < problem->trace->n_passes; i++) rp__chain_solver_close(cut->solver[i]);
 }
 
 void rp__plan_problem_close(rp_plan_problem *problem)
 {
-    close_solvers(problem, problem->solver);
-    close_solvers(problem, problem->resident_solver);
-    close_solvers(problem, problem->joined_solver);
+    close_solvers(problem, &problem->cut);
+    close_solvers(problem, &problem->resident);
+    close_solvers(problem, &problem->joined);
     for (int i = 0; i < problem->n_bounds; i++) rp__pass_bound_close(&problem->bound[i]);
     rp__bump_free(&problem->bump);
     *problem = (rp_plan_problem){ 0 };
@@ -100,11 +85,11 @@ void rp__plan_problem_close(rp_plan_problem *problem)
 static rp_status open_solvers(rp_ctx *ctx, const rp_plan_problem *problem)
 {
     for (int i = 0; i < problem->trace->n_passes; i++) {
-        if (problem->solver[i]) continue;
-        rp_status status = rp__chain_solver_open(ctx, &problem->pass[i].chain, &problem->solver[i]);
+        if (problem->cut.solver[i]) continue;
+        rp_status status = rp__chain_solver_open(ctx, &problem->cut.pass[i].chain, &problem->cut.solver[i]);
         if (status == RP_OK) continue;
-        rp__chain_solver_close(problem->solver[i]);
-        problem->solver[i] = NULL;
+        rp__chain_solver_close(problem->cut.solver[i]);
+        problem->cut.solver[i] = NULL;
         return status;
     }
     return RP_OK;
@@ -115,22 +100,25 @@ rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *b
     RP_TRY(open_solvers(ctx, problem));
     *bytes = problem->trace->outside;
     for (int i = 0; i < problem->trace->n_passes; i++) {
-        int64_t least = rp__chain_solver_least(problem->solver[i]);
+        int64_t least = rp__chain_solver_least(problem->cut.solver[i]);
         if (least > *bytes) *bytes = least;
     }
     return RP_OK;
 }
 
-/* The minimum over the problem and its joined view. */
-static rp_status least_of_all(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes)
+rp_status rp__plan_smallest(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan_problem *view, int64_t *bytes)
 {
-    int64_t joined;
+    rp_plan_problem all[RP_PLAN_VIEWS];
+    int n = rp__plan_views(problem, all);
 
-    RP_TRY(rp__plan_least(ctx, problem, bytes));
-    if (!problem->joined) return RP_OK;
-    rp_plan_problem view = rp__plan_view(problem, problem->joined, problem->joined_solver);
-    RP_TRY(rp__plan_least(ctx, &view, &joined));
-    if (joined < *bytes) *bytes = joined;
+    *bytes = INT64_MAX;
+    for (int i = 0; i < n; i++) {
+        int64_t least;
+        RP_TRY(rp__plan_least(ctx, &all[i], &least));
+        if (least >= *bytes) continue;
+        *bytes = least;
+        if (view) *view = all[i];
+    }
     return RP_OK;
 }
 
@@ -138,7 +126,7 @@ rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
 {
     int64_t least;
 
-    RP_TRY(least_of_all(ctx, problem, &least));
+    RP_TRY(rp__plan_smallest(ctx, problem, NULL, &least));
     *seconds = 0;
     for (int i = 0; i < problem->trace->n_passes; i++)
         *seconds += rp__pass_bound_seconds(&problem->bound[i], budget > least ? budget : least) * problem->trace->pass[i].n_passes;
@@ -165,11 +153,11 @@ static rp_status block_bound(rp_ctx *ctx, const rp_plan_problem *view, int64_t b
     *seconds = 0;
     RP_TRY(open_solvers(ctx, view));
     for (int i = 0; i < view->trace->n_passes; i++) {
-        if (!knows_all(&view->trace->pass[i], &view->pass[i])) {
+        if (!knows_all(&view->trace->pass[i], &view->cut.pass[i])) {
             *seconds = 0;
             return RP_OK;
         }
-        RP_TRY(rp__chain_solver_bound(view->solver[i], budget, &one));
+        RP_TRY(rp__chain_solver_bound(view->cut.solver[i], budget, &one));
         *seconds += one * view->trace->pass[i].n_passes;
     }
     return RP_OK;
@@ -203,7 +191,7 @@ rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
     if (!solved) return RP_ERR_MEMORY;
     status = open_solvers(ctx, problem);
     for (done = 0; done < n && feasible && status == RP_OK; done++) {
-        status   = rp__chain_solver_solve(problem->solver[done], budget, &solved[done]);
+        status   = rp__chain_solver_solve(problem->cut.solver[done], budget, &solved[done]);
         feasible = solved[done].feasible;
     }
     if (status == RP_OK && feasible) status = rp__plan_make(ctx, problem, solved, out);

@@ -6,15 +6,17 @@
 #include "solve/bound.h"
 #include "solve/segment.h"
 
+/* For each pass: its segments, and the solver of their chain (NULL: not opened yet). */
+typedef struct { rp_cut_pass *pass; rp_chain_solver **solver; } rp_plan_cut;
+
 /* All ways to solve a trace, prepared once. If a step has different passes, regions are excluded. */
 typedef struct {
     rp_bump bump;
     const rp_trace *trace;
-    rp_cut_pass *pass;
-    rp_cut_pass *resident;                         /* the same without offloading; NULL: no value may be offloaded */
-    rp_cut_pass *joined;                        /* like `resident`, with the first segment and the first layer joined, so that the value
-                                                 * between them may be recomputed too. NULL: they cannot be joined */
-    rp_chain_solver **solver, **resident_solver, **joined_solver;      /* for each pass; NULL: not opened yet */
+    rp_plan_cut cut;
+    rp_plan_cut resident;                       /* the same without offloading; no passes: no value may be offloaded */
+    rp_plan_cut joined;                         /* like `resident`, with the first segment and the first layer joined, so that the value
+                                                 * between them may be recomputed too; no passes: they cannot be joined */
     rp_pass_bound *bound;                       /* for each pass: lower bound for every schedule */
     int n_bounds;
 } rp_plan_problem;
@@ -22,8 +24,8 @@ typedef struct {
 rp_status rp__plan_problem(rp_ctx *ctx, const rp_trace *trace, rp_plan_problem *out);
 void rp__plan_problem_close(rp_plan_problem *problem);
 
-/* Returns a view of the problem with other segments, for example `resident` with its solvers. Do not close a view. */
-rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_cut_pass *pass, rp_chain_solver **solver);
+/* Returns a view of the problem with another cut, for example `resident`. Do not close a view. */
+rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_plan_cut cut);
 /* Fill in all views, including the problem itself. Returns their number. */
 enum { RP_PLAN_VIEWS = 3 };
 int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_VIEWS]);
@@ -32,6 +34,8 @@ int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_V
 rp_status rp__plan_solve(rp_ctx *ctx, const rp_plan_problem *problem, int64_t budget, rp_plan **out);
 /* Compute the minimum bytes of all plans. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_least(rp_ctx *ctx, const rp_plan_problem *problem, int64_t *bytes);
+/* Find the view whose smallest plan takes the fewest bytes, and these bytes. view may be NULL. Errors: RP_ERR_MEMORY. */
+rp_status rp__plan_smallest(rp_ctx *ctx, const rp_plan_problem *problem, rp_plan_problem *view, int64_t *bytes);
 /* Set facts.offload_seconds and n_offloaded from the marks of the plan's calls. These seconds are copies and waits. Errors: RP_ERR_MEMORY. */
 rp_status rp__plan_count_offloaded(rp_plan *plan, const rp_plan_problem *problem);
 /* Make the plan that keeps everything. Errors: RP_ERR_MEMORY. */

@@ -28,10 +28,6 @@ typedef struct {
 #include "plan/solvers.def"
 #undef RP_PLAN_SOLVER
 
-/* The view whose smallest plan takes fewest bytes by the chain's count, and these bytes. errors RP_ERR_MEMORY */
-rp_status rp__solver_chain_least(rp_question *question, rp_plan_problem *view, int64_t *bytes);
-/* That plan, rehearsed once. errors as rp_step_run · RP_ERR_MEMORY */
-rp_status rp__solver_chain_small(rp_question *question, rp_plan **out);
 /* The figures of a mode, computed once per question. errors RP_ERR_MEMORY */
 rp_status rp__solver_known_mode(rp_question *question, int mode, const rp_known_mode **out);
 

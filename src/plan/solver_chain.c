@@ -108,54 +108,21 @@ static rp_status chain_within(rp_question *q, rp_solver_ask *ask, rp_plan **best
     return status;
 }
 
-static rp_status try_least(rp_question *q, const rp_plan_problem *problem, int64_t budget, rp_plan **best)
-{
-    rp_plan *one;
-    rp_plan *plan;
-
-    RP_TRY(rp__plan_solve(q->ctx, problem, budget, &plan));
-    RP_BUG_IF(!plan);
-    RP_TRY(rp__step_try(q, plan, *best ? (*best)->placement.height - 1 : RP_PLACE_ANY, &one));
-    rp__step_keep(best, one, rp__step_is_smaller);
-    return RP_OK;
-}
-
 static rp_status chain_least(rp_question *q, rp_plan **best)
 {
     rp_plan_problem view[RP_PLAN_VIEWS];
     int n = rp__plan_views(&q->problem, view);
 
     for (int i = 0; i < n; i++) {
+        rp_plan *plan, *one;
         int64_t bytes;
         RP_TRY(rp__plan_least(q->ctx, &view[i], &bytes));
-        RP_TRY(try_least(q, &view[i], bytes, best));
+        RP_TRY(rp__plan_solve(q->ctx, &view[i], bytes, &plan));
+        RP_BUG_IF(!plan);
+        RP_TRY(rp__step_try(q, plan, *best ? (*best)->placement.height - 1 : RP_PLACE_ANY, &one));
+        rp__step_keep(best, one, rp__step_is_smaller);
     }
     return RP_OK;
-}
-
-rp_status rp__solver_chain_least(rp_question *q, rp_plan_problem *view, int64_t *bytes)
-{
-    rp_plan_problem all[RP_PLAN_VIEWS];
-    int n = rp__plan_views(&q->problem, all);
-
-    *bytes = INT64_MAX;
-    for (int i = 0; i < n; i++) {
-        int64_t least;
-        RP_TRY(rp__plan_least(q->ctx, &all[i], &least));
-        if (least >= *bytes) continue;
-        *bytes = least;
-        *view  = all[i];
-    }
-    return RP_OK;
-}
-
-rp_status rp__solver_chain_small(rp_question *q, rp_plan **out)
-{
-    rp_plan_problem view;
-    int64_t bytes;
-
-    RP_TRY(rp__solver_chain_least(q, &view, &bytes));
-    return try_least(q, &view, bytes, out);
 }
 
 const rp_plan_solver rp_solver_chain = { .least = chain_least, .within = chain_within };

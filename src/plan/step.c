@@ -137,18 +137,23 @@ static rp_status shrink(rp_question *q, int64_t least, rp_plan **best)
 
 static rp_status find_least(rp_question *q, rp_plan **best)
 {
-    rp_plan_problem view;
     int64_t least;
 
     for (int i = 0; i < RP_COUNT(solvers); i++) RP_TRY(solvers[i]->least(q, best));
-    RP_TRY(rp__solver_chain_least(q, &view, &least));
+    RP_TRY(rp__plan_smallest(q->ctx, &q->problem, NULL, &least));
     return shrink(q, least, best);
 }
 
 rp_status rp__step_small(rp_question *q, rp_plan **out)
 {
+    rp_plan_problem view;
+    rp_plan *plan;
+    int64_t bytes;
+
     *out = NULL;
-    return rp__step_or_none(rp__solver_chain_small(q, out), out);
+    RP_TRY(rp__plan_smallest(q->ctx, &q->problem, &view, &bytes));
+    RP_TRY(rp__plan_solve(q->ctx, &view, bytes, &plan));
+    return rp__step_try(q, plan, RP_PLACE_ANY, out);
 }
 
 rp_status rp__step_least(rp_question *q, rp_plan **out)

@@ -467,7 +467,7 @@ static rp_status may_stay(rp_rehearsal *r, const rp_plan *own, bool *out)
     *out = false;
     if (!own->found.offloaded_bytes) return RP_OK;
     RP_TRY(plan_ask(r, own->variant, &q));
-    *out = q->problem.resident != NULL;
+    *out = q->problem.resident.pass != NULL;
     return RP_OK;
 }
 

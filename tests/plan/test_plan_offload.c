@@ -202,7 +202,7 @@ static void offloading_is_planned_to_the_byte_except_for_one_value(void **state)
         int n_exact = 0, n_drawn = 0;
         planner p;
         planner_open(&p, &models[i], NULL, FAST, ALL_MAY_GO);
-        const rp_cut_pass *cut = &p.question.problem.pass[0];
+        const rp_cut_pass *cut = &p.question.problem.cut.pass[0];
         assert_int_equal(p.question.trace.n_passes, 1);
         for (uint32_t seed = 0; seed < (uint32_t)n_draws(); seed++) {
             int option[64];
@@ -400,7 +400,7 @@ static void seconds_of_a_plan_are_its_replays_and_what_is_waited_for(void **stat
         planner p;
         planner_open(&p, &models[i], NULL, "name=test, memory=1GB, flops=1e10, bandwidth=1e11, offload=1e9", ALL_MAY_GO);
         const rp_trace_pass *pass = &p.question.trace.pass[0];
-        const rp_cut_pass *cut    = &p.question.problem.pass[0];
+        const rp_cut_pass *cut    = &p.question.problem.cut.pass[0];
         for (uint32_t seed = 0; seed < 40; seed++) {
             int option[64];
             rp_plan *plan;
@@ -483,7 +483,7 @@ static void only_what_prefers_to_goes(void **state)
     planner_open(&p, &models[0], NULL, FAST, "[{ path: '*.mlp', fate: prefer_offload }]");
     assert_ok(p.d.ctx, rp__step_least(&p.question, &plan));
     rp__plan_free(plan);
-    const rp_cut_pass *cut = &p.question.problem.pass[0];
+    const rp_cut_pass *cut = &p.question.problem.cut.pass[0];
     for (uint32_t seed = 0; seed < (uint32_t)n_draws(); seed += 2) {
         int option[64];
         rp_plan *drawn;
@@ -519,7 +519,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     (void)state;
     planner_open(&p, &models[0], NULL, FAST, ALL_MAY_GO);
     planner_open(&q, &models[0], NULL, FAST, ALL_MAY_GO);
-    draw(&p.question.problem.pass[0], 0, option);
+    draw(&p.question.problem.cut.pass[0], 0, option);
     rp_chain_plan chosen = { .feasible = true, .option = option };
     assert_ok(p.d.ctx, rp__plan_make(p.d.ctx, &p.question.problem, &chosen, &plan));
     assert_ok(p.d.ctx, rp__plan_write(p.d.ctx, temp_path("plan.json"), plan, &stamp, &takes, ""));
@@ -528,8 +528,7 @@ static void what_goes_is_in_the_plans_file_and_refused_where_it_may_not(void **s
     assert_true(n_offloaded(plan) > 0 && same_marks(plan, back));
     rp__plan_free(back);
 
-    rp_plan_problem resident =
-        rp__plan_view(&q.question.problem, q.question.problem.resident, q.question.problem.resident_solver); /* the same calls, none of them open to it */
+    rp_plan_problem resident = rp__plan_view(&q.question.problem, q.question.problem.resident); /* the same calls, none of them open to it */
     assert_int_equal(rp__plan_from_text(q.d.ctx, text, &resident, &stamp, &back), RP_ERR_CONFIG);
     assert_non_null(strstr(rp_error(q.d.ctx), "may not be offloaded"));
     rp__plan_text_free(text);

@@ -159,7 +159,7 @@ static void planned_open(planned *p, const program *of)
     p->trace = trace_of(&p->m, of->n_micro);
     assert_ok(p->ctx, rp__plan_problem(p->ctx, &p->trace, &p->problem));
     assert_int_equal(p->trace.n_passes, 1);
-    p->chain = &p->problem.pass[0].chain;
+    p->chain = &p->problem.cut.pass[0].chain;
 }
 
 static void planned_close(planned *p)
