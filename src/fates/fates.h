@@ -181,6 +181,8 @@ void rp__fates_passed(rp_fates *w, int call);
 /* Return the value to its state after the forward, for a backward that keeps the record. */
 void rp__fates_undo(rp_fates *w, int value);
 
+/* Rerun a call and hold the values it makes as take[] says, one entry for each. Errors: those of `run`. */
+rp_status rp__fates_rerun(rp_fates *w, int call, const rp_fate_take *take);
 /* Run the calls on which the `needed` values of a region depend. Parents are not replayed. Errors: those of the owner's functions. */
 rp_status rp__fates_run(rp_fates *w, int region);
 

@@ -54,14 +54,18 @@ static void read_done(rp_fates *w, int value)
     if (--v->pending == 0 && v->here && v->passing && !v->needed) rp__fates_drop(w, value);
 }
 
-static void replay_take(rp_fates *w, int value, rp_fate_take how)
+rp_status rp__fates_rerun(rp_fates *w, int call, const rp_fate_take *take)
 {
-    rp_fate_value *v = &w->value[value];
+    const int *makes = rp__fate_makes(w, &w->call[call]);
 
-    if (how == RP_FATES_LEAVE) return;
-    rp__fates_hold(w, value);
-    v->recomputed = true;
-    v->passing    = how == RP_FATES_PASS;
+    RP_TRY(w->act->run(w->self, call, take));
+    for (int i = 0; i < w->call[call].n_makes; i++) {
+        if (take[i] == RP_FATES_LEAVE) continue;
+        rp__fates_hold(w, makes[i]);
+        w->value[makes[i]].recomputed = true;
+        w->value[makes[i]].passing    = take[i] == RP_FATES_PASS;
+    }
+    return RP_OK;
 }
 
 static rp_status run_call(rp_fates *w, int at)
@@ -74,8 +78,7 @@ static rp_status run_call(rp_fates *w, int at)
         const rp_fate_value *v = &w->value[makes[i]];
         how[i]                 = !rp__fate_gone(v) ? RP_FATES_LEAVE : v->needed ? RP_FATES_HOLD : v->pending > 0 ? RP_FATES_PASS : RP_FATES_LEAVE;
     }
-    RP_TRY(w->act->run(w->self, at, how));
-    for (int i = 0; i < c->n_makes; i++) replay_take(w, makes[i], how[i]);
+    RP_TRY(rp__fates_rerun(w, at, how));
     for (int i = 0; i < c->n_reads; i++) read_done(w, reads[i]);
     return RP_OK;
 }

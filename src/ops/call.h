@@ -32,6 +32,9 @@ static inline bool rp__op_replays(const rp_op *op)
 {
     return !(op->flags & (RP_OP_COLLECTIVE | RP_OP_EFFECT | RP_OP_DECIDES)) || (op->flags & RP_OP_REPLAYS);
 }
+/* The outputs of a call, then its by-products: the declaration of the i-th, and its bit in `needs`. */
+static inline const rp_meta *rp__op_made(const rp_op_meta *m, int i) { return i < m->n_out ? &m->out[i] : &m->slot[i - m->n_out]; }
+static inline uint32_t rp__op_made_bit(const rp_op_meta *m, int i) { return i < m->n_out ? RP_OUT(i) : RP_SLOT(i - m->n_out); }
 int rp__op_count(void);
 const rp_op *rp__op_at(int i);
 /* The same, and also among the context's registered ops. */

@@ -1,5 +1,6 @@
 /* plan/simulate.c -- simulates a pass of a trace under a plan: see simulate.h. */
 #include "fates/fates.h"
+#include "ops/call.h"
 #include "plan/simulate.h"
 
 #include <limits.h>
@@ -145,7 +146,7 @@ static rp_status simulate_call(simulation *p, int at)
     for (int i = 0; i < c->n_needs; i++) rp__fates_add_need(w, c->needs[i]);
     for (int i = 0; i < c->n_in; i++) hold_for(w, at, c->in[i], needs & RP_IN(i));
     for (int i = 0; i < c->n_made; i++)
-        if (needs & (i < c->meta.n_out ? RP_OUT(i) : RP_SLOT(i - c->meta.n_out))) hold_for(w, at, c->made[i], true);
+        if (needs & rp__op_made_bit(&c->meta, i)) hold_for(w, at, c->made[i], true);
     return p->open == NONE && w->call[at].region != NONE ? rp__fates_list_single(w, w->call[at].region) : RP_OK;
 }
 

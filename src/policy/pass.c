@@ -2,6 +2,7 @@
 #include "policy/pass.h"
 
 #include "base/list.h"
+#include "ops/call.h"
 
 #include <string.h>
 
@@ -72,7 +73,7 @@ static void describe(const rp_policy_pass *p, const rp_op_meta *m, const rp_scop
 {
     for (int i = 0; i < m->n_out + m->n_slot; i++) {
         bool by_product     = i >= m->n_out;
-        const rp_meta *meta = by_product ? &m->slot[i - m->n_out] : &m->out[i];
+        const rp_meta *meta = rp__op_made(m, i);
         info[i] = (rp_slot_info){
             .path = scope->path, .module = scope->module, .op = m->op->name, .output = by_product ? i - m->n_out : i,
             .by_product = by_product, .meta = *meta, .bytes = rp_meta_bytes(meta), .flops = flops,

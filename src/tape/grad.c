@@ -164,14 +164,12 @@ static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
 
     for (int i = 0; i < c->meta.n_in; i++)
         if (needs & RP_IN(i)) RP_TRY(rp__input_open(tape, c, i, &run->in[i]));
-    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
-        bool slot = i >= c->meta.n_out;
-        int at    = slot ? i - c->meta.n_out : i;
-        if (!(needs & (slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
+    for (int i = 0, n_out = c->meta.n_out; i < n_out + c->meta.n_slot; i++) {
+        if (!(needs & rp__op_made_bit(&c->meta, i))) continue;
         tape_value *v = &tape->value[rp__call_makes(tape, c)[i]];
         RP_BUG_IF(!v->held);
         RP_TRY(rp__value_check(tape, v, c));
-        *(slot ? &run->slot[at] : &run->out[at]) = rp_tensor_ref(v->held);
+        *(i < n_out ? &run->out[i] : &run->slot[i - n_out]) = rp_tensor_ref(v->held);
         v->opened++;
     }
     return RP_OK;

@@ -117,9 +117,6 @@ static inline int *rp__tape_n_off(rp_tape *tape) { return tape->open == NONE ? &
  * rp__fates_list. */
 rp_status rp__region_plan(rp_tape *tape, int first);
 
-/* Rerun call `at` as it was recorded. made[] receives its outputs, then its slots; the caller must unref them. Errors: those of a call,
- * RP_ERR_REPLAY. */
-rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made);
 extern const rp_fate_acts rp__tape_acts;
 
 /* Forget calls, values and regions from these numbers on. */
@@ -145,8 +142,6 @@ void rp__input_close(rp_tape *tape, const tape_call *call, int in, rp_tensor *op
 
 /* Take a reference for the tape, unless the value is already held or offloaded. */
 void rp__value_hold(rp_tape *tape, int value, rp_tensor *t);
-/* The same for a value that a replay makes. `how` must not be RP_FATES_LEAVE. */
-void rp__value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how);
 /* Drop the value for good: its tensor, its offloaded copy, its gradient and its fingerprint. */
 void rp__value_forget(rp_tape *tape, int value);
 /* Return the value to its state after the forward, for a backward that keeps the record. */
@@ -156,6 +151,9 @@ rp_status rp__value_check(rp_tape *tape, const tape_value *v, const tape_call *r
 /* Write a name such as "layers.0.mlp.up: matmul output 0" to out; returns out. */
 enum { VALUE_CHARS = 256 };
 const char *rp__value_name(const rp_tape *tape, const tape_value *v, char *out);
+
+/* In train mode a forward does not read the inputs it overwrites, so their earlier contents do not matter. */
+static inline bool rp__input_is_written(const tape_call *c, int i) { return c->meta.train && (c->meta.op->writes_in >> i & 1); }
 
 /* Record that the current work read or made the value. */
 static inline void rp__value_touch(const rp_tape *tape, tape_value *v) { v->touched = tape->works; }

@@ -54,7 +54,7 @@ static bool reads_the_same(const rp_tape *tape, const tape_call *c, int i)
     const rp_fate_value *f = rp__fate(tape, c->in[i].value);
 
     if (f->call == NONE && !f->here) return false;
-    if (c->meta.train && (c->meta.op->writes_in >> i & 1)) return true;
+    if (rp__input_is_written(c, i)) return true;
     if (v->allow_mutation || (f->here && v->held->storage->version != v->version)) return false;
     return rp__fate_is_resident(f) || tape->call[f->call]->may;
 }
@@ -145,16 +145,6 @@ static int choose_run(rp_tape *tape, int last)
     return first;
 }
 
-static void take_result(rp_tape *tape, int value, rp_tensor *t)
-{
-    rp_fate_value *f = rp__fate(tape, value);
-
-    if (!rp__fate_gone(f) || f->left == 0) return;
-    rp__value_take(tape, value, t, RP_FATES_HOLD);
-    rp__fates_hold(&tape->fates, value);
-    f->recomputed = true;
-}
-
 /* A value made by the run is dropped at its last read if all remaining uses are claims of calls that have run. */
 static void read_done(rp_tape *tape, int value)
 {
@@ -170,16 +160,17 @@ static void read_done(rp_tape *tape, int value)
 
 static rp_status run_call(rp_tape *tape, int at)
 {
-    rp_tensor *made[MOST_MADE];
     const tape_call *c = tape->call[at];
     const int *value   = rp__call_makes(tape, c);
-    int n              = c->meta.n_out + c->meta.n_slot;
+    rp_fate_take take[MOST_MADE];
 
     for (int i = 0; i < c->meta.n_in; i++) RP_TRY(rp__fates_make(&tape->fates, c->in[i].value));      /* fetch the offloaded ones */
-    RP_TRY(rp__call_replay(tape, at, made));
-    for (int i = 0; i < n; i++) take_result(tape, value[i], made[i]);
+    for (int i = 0; i < tape->fates.call[at].n_makes; i++) {
+        const rp_fate_value *f = rp__fate(tape, value[i]);
+        take[i]                = rp__fate_gone(f) && f->left > 0 ? RP_FATES_HOLD : RP_FATES_LEAVE;
+    }
+    RP_TRY(rp__fates_rerun(&tape->fates, at, take));
     for (int i = 0; i < c->meta.n_in; i++) read_done(tape, c->in[i].value);
-    for (int i = 0; i < n; i++) rp_tensor_unref(made[i]);
     return RP_OK;
 }
 

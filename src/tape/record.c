@@ -60,8 +60,8 @@ static tape_input input_of(rp_tape *tape, rp_tensor *t)
     return in;
 }
 
-/* In train mode a forward does not read the inputs it overwrites, so their earlier contents do not matter. */
-static bool is_written(const tape_call *c, int i) { return c->meta.train && (c->meta.op->writes_in >> i & 1); }
+/* A list of the values that a call makes has its outputs, then its by-products. */
+static int n_made(const tape_call *c) { return c->meta.n_out + c->meta.n_slot; }
 
 enum { VIEW_REFS = 2 };             /* a view takes a reference to the tensor and one to its storage */
 
@@ -71,7 +71,7 @@ rp_status rp__input_open(rp_tape *tape, const tape_call *call, int i, rp_tensor 
     tape_value *v        = &tape->value[in->value];
 
     RP_BUG_IF(!rp__fate(tape, in->value)->here);
-    if (!is_written(call, i)) RP_TRY(rp__value_check(tape, v, call));
+    if (!rp__input_is_written(call, i)) RP_TRY(rp__value_check(tape, v, call));
     if (in->whole) {
         *out = rp_tensor_ref(v->held);
         v->opened++;
@@ -98,9 +98,8 @@ static rp_status hold_for(rp_tape *tape, const tape_call *c, int value, rp_tenso
     return backward_reads ? rp__fates_offload(&tape->fates, value) : RP_OK;
 }
 
-static rp_status hold_all(rp_tape *tape, const tape_call *c, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+static rp_status hold_all(rp_tape *tape, const tape_call *c, rp_tensor *const *in, rp_tensor *const *made)
 {
-    const int *made  = rp__call_makes(tape, c);
     uint32_t needs   = c->meta.needs;
     rp_status status = RP_OK, first = RP_OK;
 
@@ -108,11 +107,9 @@ static rp_status hold_all(rp_tape *tape, const tape_call *c, rp_tensor *const *i
         status = hold_for(tape, c, c->in[i].value, rp__tensor_whole(in[i]), needs & RP_IN(i));
         if (first == RP_OK) first = status;
     }
-    for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
-        bool made_slot = i >= c->meta.n_out;
-        int at         = made_slot ? i - c->meta.n_out : i;
-        if (!(needs & (made_slot ? RP_SLOT(at) : RP_OUT(at)))) continue;
-        status = hold_for(tape, c, made[i], made_slot ? slot[at] : out[at], true);
+    for (int i = 0; i < n_made(c); i++) {
+        if (!(needs & rp__op_made_bit(&c->meta, i))) continue;
+        status = hold_for(tape, c, made[i]->value, made[i], true);
         if (first == RP_OK) first = status;
     }
     return first;
@@ -166,14 +163,14 @@ static void read_value(rp_tape *tape, tape_call *c, int i, rp_tensor *t)
 {
     c->in[i]      = input_of(tape, t);
     tape_value *v = &tape->value[c->in[i].value];
-    c->changed    = c->changed || (!is_written(c, i) && t->storage->version != v->version);
+    c->changed    = c->changed || (!rp__input_is_written(c, i) && t->storage->version != v->version);
     v->readers++;
     if (c->meta.in_grad[i] && !rp__is_leaf(tape, v)) tape->call[rp__fate(tape, c->in[i].value)->call]->read_on = true;
     rp__value_touch(tape, v);
 }
 
 /* Record which values the call reads, makes and needs. */
-static void add_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+static void add_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor *const *made)
 {
     rp_fates *w   = &tape->fates;
     tape_call *c  = p->c;
@@ -183,26 +180,23 @@ static void add_values(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_
         read_value(tape, c, i, in[i]);
         rp__fates_add_read(w, c->in[i].value);
     }
-    for (int i = 0; i < m->n_out; i++) make_value(tape, p, i, out[i]);
-    for (int i = 0; i < m->n_slot; i++) make_value(tape, p, m->n_out + i, slot[i]);
+    for (int i = 0; i < n_made(c); i++) make_value(tape, p, i, made[i]);
     for (int i = 0; i < m->n_in; i++)
         if (m->needs & RP_IN(i)) rp__fates_add_need(w, c->in[i].value);
-    for (int i = 0; i < m->n_out; i++)
-        if (m->needs & RP_OUT(i)) rp__fates_add_need(w, out[i]->value);
-    for (int i = 0; i < m->n_slot; i++)
-        if (m->needs & RP_SLOT(i)) rp__fates_add_need(w, slot[i]->value);
+    for (int i = 0; i < n_made(c); i++)
+        if (m->needs & rp__op_made_bit(m, i)) rp__fates_add_need(w, made[i]->value);
 }
 
 /* Record a call that has run. Errors: those of offloading. */
-static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor **out, rp_tensor **slot)
+static rp_status record(rp_tape *tape, pending_call *p, rp_tensor *const *in, rp_tensor *const *made)
 {
     rp_fates *w  = &tape->fates;
     tape_call *c = p->c;
 
     c->at             = rp__fates_add_call(w, tape->open, p->alone, c->path);
     tape->call[c->at] = c;
-    add_values(tape, p, in, out, slot);
-    rp_status status = hold_all(tape, c, in, out, slot);
+    add_values(tape, p, in, made);
+    rp_status status = hold_all(tape, c, in, made);
     if (!p->alone || tape->open != NONE) return status;
     rp_status listed = rp__fates_list_single(w, w->call[c->at].region);
     return status == RP_OK ? listed : status;
@@ -226,26 +220,23 @@ static void count_forward(rp_tape *tape, const rp_op_meta *m)
     tape->stats.n_calls++;
 }
 
-static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor **out, rp_tensor **slot)
+static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor *const *made)
 {
-    const rp_op_meta *m = &p->c->meta;
-
     if (!p->recorded || (!p->alone && tape->open == NONE) || !rp__verify_wanted(tape)) return RP_OK;
-    for (int i = 0; i < m->n_out + m->n_slot; i++)
-        RP_TRY(rp__print_take(tape->ctx, i < m->n_out ? out[i] : slot[i - m->n_out], &p->print[i]));
+    for (int i = 0; i < n_made(p->c); i++) RP_TRY(rp__print_take(tape->ctx, made[i], &p->print[i]));
     return RP_OK;
 }
 
-static void give_up(pending_call *p, rp_tensor **made, rp_tensor **slot)
+static void give_up(pending_call *p, rp_tensor **made)
 {
-    for (int i = 0; i < MOST_MADE; i++) rp__release(p->print[i]);
-    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(made[i]);
-    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
+    for (int i = 0; i < MOST_MADE; i++) {
+        rp__release(p->print[i]);
+        rp_tensor_unref(made[i]);
+    }
     rp__release(p->c);
 }
 
-static rp_status record_run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor *const *in, int n_in, const rp_op *op, rp_tensor **made,
-                     rp_tensor **slot)
+static rp_status record_run(rp_tape *tape, pending_call *p, const void *attr, rp_tensor *const *in, int n_in, const rp_op *op, rp_tensor **made)
 {
     bool wants[RP_MAX_IN] = { 0 };
     tape_call *c          = p->c;
@@ -259,34 +250,33 @@ static rp_status record_run(rp_tape *tape, pending_call *p, const void *attr, rp
     if (!c->meta.want_grad) c->meta.needs = 0;
     if (p->recorded) RP_TRY(rp__tape_decide(tape, &c->meta, p->verdict, &p->alone));
     rp_tape_work before = rp__tape_work(tape, RP_TAPE_FORWARD, c, tape->fates.n_call);
-    rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, slot);
+    rp_status status    = rp__op_forward(&c->meta, c->stream, false, in, made, made + c->meta.n_out);
     tape->now           = before;
-    return status == RP_OK ? take_prints(tape, p, made, slot) : status;
+    return status == RP_OK ? take_prints(tape, p, made) : status;
 }
 
 rp_status rp__apply(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
     rp_tape *tape = rp__tape(ctx);
-    rp_tensor *made[RP_MAX_OUT] = { 0 }, *slot[RP_MAX_SLOT] = { 0 };
-    pending_call p = { 0 };
+    rp_tensor *made[MOST_MADE] = { 0 };
+    pending_call p             = { 0 };
 
     if (!tape) return RP_ERR_MEMORY;
     RP_TRY(rp__regions_planned_here(tape));
     RP_TRY(reserve(tape, &p.c));
     rp_tape_mark before = rp__tape_mark(ctx);
-    rp_status status    = record_run(tape, &p, attr, in, n_in, op, made, slot);
+    rp_status status    = record_run(tape, &p, attr, in, n_in, op, made);
     if (status != RP_OK) {
-        give_up(&p, made, slot);
+        give_up(&p, made);
         return status;
     }
     int n_out = p.c->meta.n_out;
     count_forward(tape, &p.c->meta);
-    if (p.recorded) status = record(tape, &p, in, made, slot);
+    if (p.recorded) status = record(tape, &p, in, made);
     else rp__release(p.c);
     if (status == RP_OK && (op->flags & RP_OP_RANDOM)) rp__tape_scope(tape)->n_random++;      /* a call that failed has drawn nothing */
-    for (int i = 0; i < RP_MAX_SLOT; i++) rp_tensor_unref(slot[i]);
     if (status == RP_OK) memcpy(out, made, (size_t)n_out * sizeof *out);
-    for (int i = 0; i < n_out && status != RP_OK; i++) rp_tensor_unref(made[i]);
+    for (int i = status == RP_OK ? n_out : 0; i < MOST_MADE; i++) rp_tensor_unref(made[i]);
     if (status != RP_OK) rp__tape_rewind(ctx, before);
     return status;
 }

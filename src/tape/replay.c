@@ -23,7 +23,8 @@ static void count_replay(rp_tape *tape, const tape_call *c)
     if (hook->call) hook->call(hook->user, c->at, c->path, c->meta.op->name);
 }
 
-rp_status rp__call_replay(rp_tape *tape, int at, rp_tensor **made)
+/* Reruns a call as it was recorded. made[] receives its outputs, then its slots; the caller must unref them. */
+static rp_status call_replay(rp_tape *tape, int at, rp_tensor **made)
 {
     rp_tensor *in[RP_MAX_IN] = { 0 };
     tape_call *c     = tape->call[at];
@@ -45,6 +46,22 @@ done:
     return status;
 }
 
+/* Tensors that ranks exchange stay in class comm, held or not. */
+static void reclass(rp_tensor *t, rp_mem_class c)
+{
+    if (t->storage->mem_class != RP_MEM_COMM) rp__tensor_reclass(t, c);
+}
+
+static void value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how)
+{
+    tape_value *v = &tape->value[value];
+
+    v->held    = rp_tensor_ref(t);
+    v->version = t->storage->version;
+    if (how == RP_FATES_HOLD) reclass(t, RP_MEM_SAVED);
+    rp__value_touch(tape, v);
+}
+
 static rp_status replay_run(void *self, int at, const rp_fate_take *take)
 {
     rp_tape *tape      = self;
@@ -52,9 +69,9 @@ static rp_status replay_run(void *self, int at, const rp_fate_take *take)
     rp_tensor *made[MOST_MADE];
     const int *value = rp__call_makes(tape, c);
 
-    RP_TRY(rp__call_replay(tape, at, made));
+    RP_TRY(call_replay(tape, at, made));
     for (int i = 0; i < c->meta.n_out + c->meta.n_slot; i++) {
-        if (take[i] != RP_FATES_LEAVE) rp__value_take(tape, value[i], made[i], take[i]);
+        if (take[i] != RP_FATES_LEAVE) value_take(tape, value[i], made[i], take[i]);
         rp_tensor_unref(made[i]);
     }
     return RP_OK;
@@ -64,28 +81,12 @@ static rp_status alone(void *self, int value) { return rp__recompute_make(self, 
 
 /* ---- dropping, offloading and fetching ---- */
 
-/* Tensors that ranks exchange stay in class comm, held or not. */
-static void reclass(rp_tensor *t, rp_mem_class c)
-{
-    if (t->storage->mem_class != RP_MEM_COMM) rp__tensor_reclass(t, c);
-}
-
 void rp__value_hold(rp_tape *tape, int value, rp_tensor *t)
 {
     if (!rp__fate_gone(rp__fate(tape, value))) return;
     tape->value[value].held = rp_tensor_ref(t);
     if (rp__fate(tape, value)->call != NONE) reclass(t, RP_MEM_SAVED);
     rp__fates_hold(&tape->fates, value);
-}
-
-void rp__value_take(rp_tape *tape, int value, rp_tensor *t, rp_fate_take how)
-{
-    tape_value *v = &tape->value[value];
-
-    v->held    = rp_tensor_ref(t);
-    v->version = t->storage->version;
-    if (how == RP_FATES_HOLD) reclass(t, RP_MEM_SAVED);
-    rp__value_touch(tape, v);
 }
 
 /* A tensor that others still hold is no longer saved for a backward, so its class becomes temp. */

@@ -52,8 +52,7 @@ static rp_status copy_call(const rp_trace_notes *notes, const rp_tape_call *from
     memcpy(to->made, from->made, sizeof to->made);
     memcpy(to->needs, from->needs, sizeof to->needs);
     to->run_bytes = rp__mem_rounded(from->meta->ctx, from->meta->scratch_bytes);
-    for (int i = 0; i < to->n_made; i++)
-        to->run_bytes += rp__mem_rounded(to->meta.ctx, rp_meta_bytes(i < to->meta.n_out ? &to->meta.out[i] : &to->meta.slot[i - to->meta.n_out]));
+    for (int i = 0; i < to->n_made; i++) to->run_bytes += rp__mem_rounded(to->meta.ctx, rp_meta_bytes(rp__op_made(&to->meta, i)));
     to->forward  = rp__trace_seconds(notes, &to->meta, RP_FORWARD);
     to->backward = from->runs_back ? rp__trace_seconds(notes, &to->meta, RP_BACKWARD) : 0;
     return to->path ? RP_OK : RP_ERR_MEMORY;
@@ -86,7 +85,7 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             if (until != NONE) v->until = until;
             v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
             v->offloadable = notes->at[at].offloadable >> i & 1;
-            if (v->offloadable) v->copy = rp__trace_copy_seconds(notes, i < c.meta->n_out ? &c.meta->out[i] : &c.meta->slot[i - c.meta->n_out]);
+            if (v->offloadable) v->copy = rp__trace_copy_seconds(notes, rp__op_made(c.meta, i));
         }
     }
     return rp__trace_price(notes, to);
