@@ -9,9 +9,8 @@
  * A block is all calls of one layer of the model, starting at the first call that is no collective. Weights are gathered before a module
  * begins, so these gathers are left out. In a step without layers, each segment but the last is a block.
  *
- * The chain solver has its own version of the modes (chain_modes.c), in terms of segments and the solver's byte counts. There, a block cut
- * into two segments cannot recompute the value between them, and constants count for longer than the tape holds them. Here calls are
- * marked exactly as the mode marks them, so a rehearsal measures the mode itself.
+ * The chain solver counts segments instead. There, a block cut into two segments cannot recompute the value between them, and constants
+ * count for longer than the tape holds them. Here calls are marked exactly as the mode marks them, so a rehearsal measures the mode itself.
  */
 #ifndef RP_PLAN_MODES_H
 #define RP_PLAN_MODES_H

@@ -2,7 +2,6 @@
 #include "solve/chain_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- plans ---- */
 
@@ -76,7 +75,6 @@ static rp_status try_nested(rp_chain_nest *nest, rp_chain_work *w, int64_t budge
 struct rp_chain_solver {
     rp_chain_work work;
     rp_chain_nest *nest;            /* NULL: no regions */
-    rp_chain_found mode[RP_CHAIN_MODES];
     int64_t least;
 };
 
@@ -85,12 +83,7 @@ static rp_status open_solver(rp_chain_solver *s, rp_ctx *ctx, const rp_chain *ch
     RP_TRY(rp__chain_open(&s->work, ctx, chain));
     if (chain->regions) RP_TRY(rp__nest_open(&s->work, RP_CHAIN_FINE, &s->nest));
     s->least = s->work.rest_bytes[0];
-    if (s->nest) RP_TRY(rp__nest_least(s->nest, &s->work, &s->least));
-    for (int mode = 0; mode < RP_CHAIN_MODES; mode++) {
-        RP_TRY(rp__chain_mode(&s->work, mode, &s->mode[mode]));
-        if (s->mode[mode].plan.feasible) s->least = rp__less(s->least, s->mode[mode].plan.bytes);
-    }
-    return RP_OK;
+    return s->nest ? rp__nest_least(s->nest, &s->work, &s->least) : RP_OK;
 }
 
 rp_status rp__chain_solver_open(rp_ctx *ctx, const rp_chain *chain, rp_chain_solver **out)
@@ -120,52 +113,19 @@ rp_status rp__chain_solver_bound(rp_chain_solver *s, int64_t budget, double *sec
 void rp__chain_solver_close(rp_chain_solver *s)
 {
     if (!s) return;
-    for (int mode = 0; mode < RP_CHAIN_MODES; mode++) rp__chain_plan_free(&s->mode[mode].plan);
     rp__nest_close(s->nest);
     rp__chain_close(&s->work);
     rp__release(s);
-}
-
-static rp_status copy_plan(const rp_chain_work *w, const rp_chain_plan *from, rp_chain_plan *out)
-{
-    int n        = w->chain->n;
-    int *option  = rp__host_alloc(w->ctx, n * (int64_t)sizeof *option);
-    void *region = rp__host_alloc(w->ctx, (from->n_regions + 1) * (int64_t)sizeof *from->region);
-
-    *out        = *from;
-    out->option = option;
-    out->region = region;
-    if (!option || !region) return RP_ERR_MEMORY;
-    memcpy(option, from->option, (size_t)n * sizeof *option);
-    if (from->n_regions) memcpy(region, from->region, (size_t)from->n_regions * sizeof *from->region);
-    return RP_OK;
-}
-
-static rp_status try_mode(const rp_chain_solver *s, int mode, int64_t budget, rp_chain_found *best)
-{
-    rp_chain_found copy = { .ticks = s->mode[mode].ticks };
-
-    if (!s->mode[mode].plan.feasible || s->mode[mode].plan.bytes > budget) return RP_OK;
-    rp_status status = copy_plan(&s->work, &s->mode[mode].plan, &copy.plan);
-    if (status == RP_OK) rp__chain_keep(best, &copy);
-    else rp__chain_plan_free(&copy.plan);
-    return status;
-}
-
-static rp_status chain_find(rp_chain_solver *s, int64_t budget, rp_chain_found *best)
-{
-    RP_TRY(find_flat(&s->work, budget, best));
-    if (s->nest) RP_TRY(try_nested(s->nest, &s->work, budget, best));
-    for (int mode = 0; mode < RP_CHAIN_MODES; mode++) RP_TRY(try_mode(s, mode, budget, best));
-    return RP_OK;
 }
 
 rp_status rp__chain_solver_solve(rp_chain_solver *s, int64_t budget, rp_chain_plan *out)
 {
     rp_chain_found best = { 0 };
 
+    budget           = rp__less(budget, RP_CHAIN_MOST);
     *out             = (rp_chain_plan){ 0 };
-    rp_status status = chain_find(s, rp__less(budget, RP_CHAIN_MOST), &best);
+    rp_status status = find_flat(&s->work, budget, &best);
+    if (status == RP_OK && s->nest) status = try_nested(s->nest, &s->work, budget, &best);
     if (status == RP_OK) {
         *out         = best.plan;
         out->seconds = seconds_of(&s->work, (double)best.ticks);

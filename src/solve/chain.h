@@ -109,10 +109,6 @@ int64_t rp__chain_solver_least(const rp_chain_solver *solver);
 rp_status rp__chain_solver_bound(rp_chain_solver *solver, int64_t budget, double *seconds);
 void rp__chain_solver_close(rp_chain_solver *solver);
 
-/* The classic modes. The least budget is at most the bytes of each mode, and in a mode's bytes no plan is slower than that mode. Only
- * layers become regions; without layer numbers, all segments except the last do. */
-enum { RP_CHAIN_KEEP_ALL, RP_CHAIN_EACH_LAYER, RP_CHAIN_EVERY_2ND, RP_CHAIN_EVERY_8TH = RP_CHAIN_EVERY_2ND + 6, RP_CHAIN_ROOT, RP_CHAIN_MODES };
-
 /* Returns the bytes that a plan takes, by walking through the step. */
 int64_t rp__chain_bytes(const rp_chain *chain, const int *option, const rp_chain_region *region, int n_regions);
 

@@ -1,14 +1,13 @@
 /* solve/chain_internal.h -- what the files of the chain solver share: fronts, bounds, tables of regions and the search.
  *
  *   chain.c         the solver: the searches it tries
- *   chain_ticks.c   the objective: seconds as ticks, the better of two plans
+ *   chain_ticks.c   the objective: seconds as ticks
  *   chain_walk.c    the bytes of a plan, by a walk through a step
  *   chain_front.c   fronts: the ways through a rest of the chain, by bytes and ticks
  *   chain_bound.c   Lagrangian bounds
  *   chain_cut.c     bounds on parts of a plan
  *   chain_search.c  the exact search: fronts from the last segment to the first, cut by bounds
  *   nested.c        fronts of regions, thinned; nested_stretch.c chooses the regions
- *   chain_modes.c   the classic modes as plans
  *
  * A front belongs to a rest of the chain, segments i … n-1. Its point (bytes, ticks) stands for a way through this rest that fits whenever
  * M(i) + bytes <= budget and recomputes for `ticks`. With an option of segment i before it
@@ -203,17 +202,10 @@ void rp__nest_read(const rp_chain_nest *nest, int first, int end, rp_chain_point
 
 typedef struct { rp_chain_plan plan; int64_t ticks; } rp_chain_found;
 
-/* Keeps the better of two plans in *best, with the bound, thin and grain of *best. Frees the other. */
-void rp__chain_keep(rp_chain_found *best, rp_chain_found *other);
 int64_t rp__chain_ticks(const rp_chain_work *w, const rp_chain_plan *plan);
 
 /* Finds the best plan for the bound's budget, which must have one, with regions unless `nest` is NULL. Plans of more than `cap` ticks may
  * be missed. Sets everything but the plan's seconds and bound. The caller owns the plan even if this fails. errors RP_ERR_MEMORY */
 rp_status rp__chain_search(rp_chain_bound *bound, rp_chain_nest *nest, int64_t cap, rp_chain_found *out);
-
-/* ---- modes ---- */
-
-/* Returns a mode as a plan with its bytes and ticks. Not feasible: the chain does not have this mode. errors RP_ERR_MEMORY */
-rp_status rp__chain_mode(const rp_chain_work *w, int mode, rp_chain_found *out);
 
 #endif

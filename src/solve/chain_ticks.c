@@ -1,4 +1,4 @@
-/* solve/chain_ticks.c -- the objective: seconds as ticks. The better of two plans has fewer ticks, or as many and fewer bytes. */
+/* solve/chain_ticks.c -- the objective: seconds as ticks, and the ticks of a plan. */
 #include "solve/chain_internal.h"
 
 #include <math.h>
@@ -152,22 +152,4 @@ int64_t rp__chain_ticks(const rp_chain_work *w, const rp_chain_plan *plan)
         else sum += w->ticks_in[i + 1 == plan->region[in].end][class][plan->option[i]] + (depth - 1) * w->bare_ticks[class];
     }
     return sum;
-}
-
-/* ---- the better one ---- */
-
-void rp__chain_keep(rp_chain_found *best, rp_chain_found *other)
-{
-    rp_chain_found worse = *other;
-    rp_chain_plan found  = best->plan;
-
-    if (other->plan.feasible && (!best->plan.feasible || other->ticks < best->ticks ||
-                                 (other->ticks == best->ticks && other->plan.bytes < best->plan.bytes))) {
-        worse            = *best;
-        *best            = *other;
-        best->plan.bound = found.bound;
-        best->plan.thin  = found.thin;
-        best->plan.grain = found.grain;
-    }
-    rp__chain_plan_free(&worse.plan);
 }
