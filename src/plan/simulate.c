@@ -28,8 +28,8 @@ static void reach(simulation *p, bool most, int64_t bytes)
 {
     bytes -= p->tick < p->pass->n_calls ? 0 : p->constants[p->tick - p->pass->n_calls];
     for (int k = 0; k < p->pass->n_fixed; k++) {
-        const rp_trace_fixed *fixed = &p->pass->fixed[k];
-        int64_t all                 = (most ? fixed->most_unfetched : fixed->before_unfetched)[p->tick] + bytes;
+        const rp_trace_fixed *fixed = &p->pass->fixed[k][p->tick];
+        int64_t all                 = (most ? fixed->most_unfetched : fixed->before_unfetched) + bytes;
         if (all > p->out.bytes) p->out.bytes = all;
     }
 }

@@ -64,7 +64,7 @@ static int64_t most_at(const rp_trace_pass *pass, int tick)
     int64_t most = 0;
 
     for (int i = 0; i < pass->n_fixed; i++)
-        if (pass->fixed[i].most[tick] > most) most = pass->fixed[i].most[tick];
+        if (pass->fixed[i][tick].most > most) most = pass->fixed[i][tick].most;
     return most;
 }
 

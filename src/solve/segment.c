@@ -149,8 +149,8 @@ static rp_status copy_fixed(cutter *k)
     for (int i = 0; i < p->n_fixed; i++) {      /* the last kind of the chain takes the maximum of all remaining kinds */
         int64_t *most = k->most[i < k->n_kinds ? i : k->n_kinds - 1], *before = k->before[i < k->n_kinds ? i : k->n_kinds - 1];
         for (int t = 0; t < ticks; t++) {
-            if (p->fixed[i].most[t] > most[t]) most[t] = p->fixed[i].most[t];
-            if (p->fixed[i].before[t] > before[t]) before[t] = p->fixed[i].before[t];
+            if (p->fixed[i][t].most > most[t]) most[t] = p->fixed[i][t].most;
+            if (p->fixed[i][t].before > before[t]) before[t] = p->fixed[i][t].before;
         }
     }
     return RP_OK;

@@ -8,8 +8,7 @@ enum { RP_TRACE_MADE = RP_MAX_OUT + RP_MAX_SLOT };
 
 /* Observations of one tick of a pass. For ticks of the forward, they include the lives of the values that the tick's call made. */
 typedef struct {
-    int64_t before, most;                       /* fixed bytes: at the beginning of the tick · at most during it */
-    int64_t before_unfetched, most_unfetched;   /* the same without offloaded values that have been fetched */
+    rp_trace_fixed fixed;
     int until[RP_TRACE_MADE];                   /* for each value: the last tick of the forward at which it existed; -1: not freed in the forward */
     int own[RP_TRACE_MADE];                     /* for each value: the last tick at which others than the tape held it; -1: until it was freed */
     uint32_t offloadable;                              /* values that may be offloaded, one bit each */

@@ -62,8 +62,7 @@ static bool reach(rp_tracer *t, int tick)
         if (t->n_calls == NONE && !watch_shared(t)) return false;
         t->tick++;
         if (t->n_calls != NONE && t->tick >= t->n_calls) t->live -= t->dropped[t->tick];
-        t->at[t->tick].before = t->at[t->tick].most = t->live;
-        t->at[t->tick].before_unfetched = t->at[t->tick].most_unfetched = t->live - t->fetched;
+        t->at[t->tick].fixed = (rp_trace_fixed){ t->live, t->live, t->live - t->fetched, t->live - t->fetched };
         for (int i = 0; i < RP_TRACE_MADE; i++) t->at[t->tick].until[i] = t->at[t->tick].own[i] = NONE;
     }
     return true;
@@ -84,7 +83,7 @@ static void count(rp_tracer *t, int64_t bytes)
     if (t->tick == NONE) {
         if (t->live > t->most_outside) t->most_outside = t->live;
     } else {
-        rp_trace_tick *at  = &t->at[t->tick];
+        rp_trace_fixed *at = &t->at[t->tick].fixed;
         at->most           = more(at->most, t->live);
         at->most_unfetched = more(at->most_unfetched, t->live - t->fetched);
     }
@@ -174,32 +173,23 @@ static rp_status recorded(void *self)
 
 static bool same_fixed(const rp_trace_fixed *a, const rp_trace_tick *at, int ticks)
 {
-    int i = 0;
-
-    while (i < ticks && a->before[i] == at[i].before && a->most[i] == at[i].most && a->before_unfetched[i] == at[i].before_unfetched
-           && a->most_unfetched[i] == at[i].most_unfetched) i++;
-    return i == ticks;
+    for (int i = 0; i < ticks; i++)
+        if (memcmp(&a[i], &at[i].fixed, sizeof *a)) return false;
+    return true;
 }
 
 static bool keep_fixed(rp_tracer *t)
 {
-    rp_trace_pass *pass  = &t->trace->pass[t->pass];
-    rp_bump *bump        = &t->trace->bump;
-    int ticks            = 2 * pass->n_calls;
-    int64_t bytes        = (ticks + 1) * (int64_t)sizeof(int64_t);
+    rp_trace_pass *pass = &t->trace->pass[t->pass];
+    int ticks           = 2 * pass->n_calls;
 
     for (int i = 0; i < pass->n_fixed; i++)
-        if (same_fixed(&pass->fixed[i], t->at, ticks)) return true;
-    rp_trace_fixed *list = rp__bump_alloc(bump, (pass->n_fixed + 1) * (int64_t)sizeof *list);
-    rp_trace_fixed new   = { rp__bump_alloc(bump, bytes), rp__bump_alloc(bump, bytes), rp__bump_alloc(bump, bytes), rp__bump_alloc(bump, bytes) };
-    if (!list || !new.before || !new.most || !new.before_unfetched || !new.most_unfetched) return false;
+        if (same_fixed(pass->fixed[i], t->at, ticks)) return true;
+    rp_trace_fixed **list = rp__bump_alloc(&t->trace->bump, (pass->n_fixed + 1) * (int64_t)sizeof *list);
+    rp_trace_fixed *new   = rp__bump_alloc(&t->trace->bump, (ticks + 1) * (int64_t)sizeof *new);
+    if (!list || !new) return false;
     if (pass->n_fixed) memcpy(list, pass->fixed, (size_t)pass->n_fixed * sizeof *list);
-    for (int i = 0; i < ticks; i++) {
-        new.before[i]           = t->at[i].before;
-        new.most[i]             = t->at[i].most;
-        new.before_unfetched[i] = t->at[i].before_unfetched;
-        new.most_unfetched[i]   = t->at[i].most_unfetched;
-    }
+    for (int i = 0; i < ticks; i++) new[i] = t->at[i].fixed;
     list[pass->n_fixed++] = new;
     pass->fixed           = list;
     return true;

@@ -42,10 +42,10 @@ typedef struct {
     double copy;                                /* … and the seconds of copying it out and in */
 } rp_trace_value;
 
-/* Bytes for each tick: at its beginning and at most during it. Must-rules offload values under any plan; the recorded step fetched them
+/* Bytes of a tick: at its beginning and at most during it. Must-rules offload values under any plan; the recorded step fetched them
  * when its own replay read them. A plan may fetch them later, so `unfetched` excludes them. */
 typedef struct {
-    int64_t *before, *most, *before_unfetched, *most_unfetched;
+    int64_t before, most, before_unfetched, most_unfetched;
 } rp_trace_fixed;
 
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     int n_calls, n_values;
     rp_trace_call *call;
     rp_trace_value *value;
-    rp_trace_fixed *fixed;                      /* for each different pass with these calls */
+    rp_trace_fixed **fixed;                     /* for each different pass with these calls: its ticks */
     int n_fixed, n_passes;                      /* number of different ones · number of passes with these calls in the step */
     double bandwidth;                           /* of the place for offloaded values, bytes/s; 0: no offloading */
 } rp_trace_pass;
