@@ -265,15 +265,6 @@ static double on_line(corner left, corner right, int64_t capacity, double quantu
     return (double)(left.quanta + (int64_t)more) * quantum;
 }
 
-static double bound_of(const corner *at, int n, int64_t capacity, double quantum)
-{
-    int k = 0;
-
-    while (k < n && at[k].bytes > capacity) k++;
-    if (k == n) return HUGE_VAL;
-    return k ? on_line(at[k - 1], at[k], capacity, quantum) : (double)at[0].quanta * quantum;
-}
-
 static corner corner_of(const rp_cut_hull *hull, int k)
 {
     return (corner){ .bytes = hull->point[k].bytes, .quanta = (int64_t)(hull->point[k].seconds / hull->quantum) };
@@ -283,7 +274,8 @@ double rp__cut_hull_bound(const rp_cut_hull *hull, int64_t capacity)
 {
     int k = 0;
 
-    while (k < hull->n_points - 1 && hull->point[k].bytes > capacity) k++;
-    corner around[2] = { corner_of(hull, k ? k - 1 : 0), corner_of(hull, k) };
-    return bound_of(around, 2, capacity, hull->quantum);
+    while (k < hull->n_points && hull->point[k].bytes > capacity) k++;
+    if (k == hull->n_points) return HUGE_VAL;
+    corner right = corner_of(hull, k);
+    return k ? on_line(corner_of(hull, k - 1), right, capacity, hull->quantum) : (double)right.quanta * hull->quantum;
 }

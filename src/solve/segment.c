@@ -7,22 +7,16 @@
 
 enum { NONE = -1, FEW_OPEN = 14 };
 
-/* How a value of the pass is treated. */
-typedef enum {
-    HERE,                                       /* a value of its segment */
-    FIXED                                       /* a leaf, or held or offloaded under every plan: no plan changes its bytes */
-} role;
-
 typedef struct {
     rp_bump *bump;
     const rp_trace_pass *pass;
     bool resident;
-    role *role;
+    bool *fixed;                                /* of each value: no plan changes its bytes. It is a leaf, or held or offloaded under every plan */
     int *last_reader;                           /* of each value, the last call that reads it in the forward */
     int *segment;                               /* of each call */
     int *small;                                 /* of each value, its number in the segment being made */
     int *first, n;                              /* segments */
-    int64_t *most[RP_CHAIN_KINDS], *before[RP_CHAIN_KINDS];     /* fixed bytes by tick, FIXED values included */
+    int64_t *most[RP_CHAIN_KINDS], *before[RP_CHAIN_KINDS];     /* fixed bytes by tick, fixed values included */
     int n_kinds;
 } cutter;
 
@@ -38,13 +32,13 @@ static bool is_open(const cutter *k, const rp_trace_call *c)
     return false;
 }
 
-/* FIXED: leaves, values that a must-rule keeps or offloads, empty values, and values that the program holds over the whole pass. */
-static void find_roles(cutter *k)
+/* Fixed: leaves, values that a must-rule keeps or offloads, empty values, and values that the program holds over the whole pass. */
+static void find_fixed(cutter *k)
 {
     for (int v = 0; v < k->pass->n_values; v++) {
         const rp_trace_value *value = &k->pass->value[v];
         bool kept                   = value->must && value->fate != RP_RECOMPUTE;
-        k->role[v]        = value->call == NONE || kept || value->bytes == 0 || (value->until == INT_MAX && !value->must) ? FIXED : HERE;
+        k->fixed[v]       = value->call == NONE || kept || value->bytes == 0 || (value->until == INT_MAX && !value->must);
         k->last_reader[v] = NONE;
     }
     for (int c = 0; c < k->pass->n_calls; c++)
@@ -56,7 +50,7 @@ static void count_crossings(const cutter *k, int *crossings)
 {
     for (int v = 0; v < k->pass->n_values; v++) {
         const rp_trace_value *value = &k->pass->value[v];
-        if (k->role[v] == FIXED) continue;
+        if (k->fixed[v]) continue;
         for (int c = value->call + 1; c <= k->last_reader[v]; c++) crossings[c]++;
     }
 }
@@ -119,19 +113,19 @@ static void number_segments(cutter *k)
 
 /* ---- fixed bytes ---- */
 
-/* Makes long-lived values FIXED. A value that stays in its segment may be held by the program to the segment's end. A value that the next
- * segment reads may be held up to two segments longer, as the input of a block that is cut in two is. A value read even later is FIXED. */
+/* Makes long-lived values fixed. A value that stays in its segment may be held by the program to the segment's end. A value that the next
+ * segment reads may be held up to two segments longer, as the input of a block that is cut in two is. A value read even later is fixed. */
 static void fix_long_lived(cutter *k)
 {
     const rp_trace_pass *p = k->pass;
 
     for (int v = 0; v < p->n_values; v++) {
-        if (k->role[v] == FIXED || p->value[v].must) continue;
+        if (k->fixed[v] || p->value[v].must) continue;
         int s = k->segment[p->value[v].call];
         bool over = k->last_reader[v] >= k->first[s + 1];
-        if (over && k->segment[k->last_reader[v]] > s + 1) k->role[v] = FIXED;
+        if (over && k->segment[k->last_reader[v]] > s + 1) k->fixed[v] = true;
         int end = over ? s + 3 : s + 1;
-        if (p->value[v].until >= k->first[end < k->n ? end : k->n]) k->role[v] = FIXED;
+        if (p->value[v].until >= k->first[end < k->n ? end : k->n]) k->fixed[v] = true;
     }
 }
 
@@ -165,7 +159,7 @@ static int end_tick(const rp_trace_pass *p, int v)
     return read > held ? read : held;
 }
 
-/* A FIXED value occupies memory from its call until end_tick, or for the whole pass if the program holds it that long. */
+/* A fixed value occupies memory from its call until end_tick, or for the whole pass if the program holds it that long. */
 static void add_fixed_values(cutter *k)
 {
     const rp_trace_pass *p = k->pass;
@@ -175,7 +169,7 @@ static void add_fixed_values(cutter *k)
         const rp_trace_value *value = &p->value[v];
         bool offload                   = value->must && value->fate == RP_OFFLOAD;
         bool whole_pass             = value->until == INT_MAX && !value->must;
-        if (value->call == NONE || k->role[v] != FIXED || offload) continue;
+        if (value->call == NONE || !k->fixed[v] || offload) continue;
         for (int i = 0; i < k->n_kinds; i++)
             for (int t = value->call, end = whole_pass ? ticks : end_tick(p, v); t < end; t++) {
                 k->most[i][t] += value->bytes;
@@ -198,7 +192,7 @@ static bool is_wanted_from(const rp_trace_pass *p, int v, int from)
 
 static int small_value(cutter *k, rp_segment *s, int v)
 {
-    if (k->small[v] != NONE || k->role[v] == FIXED) return k->small[v];
+    if (k->small[v] != NONE || k->fixed[v]) return k->small[v];
     rp_segment_value *value = &s->value[s->n_values];
     int call                = k->pass->value[v].call, until = k->pass->value[v].until, end = s->first + s->n_calls;
 
@@ -255,7 +249,7 @@ static bool reads_its_output(const cutter *k, int segment)
         const rp_trace_call *call = &k->pass->call[c];
         for (int i = 0; i < call->n_in + call->n_needs; i++) {
             int v = i < call->n_in ? call->in[i] : call->needs[i - call->n_in];
-            if (k->role[v] == HERE && k->pass->value[v].call >= k->first[segment] && k->last_reader[v] >= k->first[segment + 1]) return true;
+            if (!k->fixed[v] && k->pass->value[v].call >= k->first[segment] && k->last_reader[v] >= k->first[segment + 1]) return true;
         }
     }
     return false;
@@ -270,7 +264,7 @@ static void add_lingering(cutter *k, int segment, rp_segment *s)
         for (int i = 0; i < k->pass->call[c].n_made; i++) {
             int v                       = k->pass->call[c].made[i];
             const rp_trace_value *value = &k->pass->value[v];
-            if (k->role[v] == HERE && k->last_reader[v] >= k->first[segment - 1] && value->until >= s->first) {
+            if (!k->fixed[v] && k->last_reader[v] >= k->first[segment - 1] && value->until >= s->first) {
                 s->value[small_value(k, s, v)].lingers = true;
                 return;
             }
@@ -416,13 +410,13 @@ rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut
     int n          = pass->n_calls;
     int *crossings = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *crossings);
 
-    k.role        = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.role);
+    k.fixed       = rp__bump_alloc(bump, pass->n_values + 1);
     k.last_reader = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.last_reader);
     k.small       = rp__bump_alloc(bump, (pass->n_values + 1) * (int64_t)sizeof *k.small);
     k.segment     = rp__bump_alloc(bump, (n + 1) * (int64_t)sizeof *k.segment);
     k.first       = rp__bump_alloc(bump, (n + 3) * (int64_t)sizeof *k.first);
-    if (!crossings || !k.role || !k.last_reader || !k.small || !k.segment || !k.first) return RP_ERR_MEMORY;
-    find_roles(&k);
+    if (!crossings || !k.fixed || !k.last_reader || !k.small || !k.segment || !k.first) return RP_ERR_MEMORY;
+    find_fixed(&k);
     count_crossings(&k, crossings);
     cut(&k, crossings);
     *out = (rp_cut_pass){ 0 };
