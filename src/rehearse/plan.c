@@ -232,19 +232,15 @@ static rp_status small_one(rp_question *q, int64_t unused, rp_plan **out)
 
 rp_status rp__rehearsal_small(rp_rehearsal *r, rp_plan **out)
 {
-    rp_status status = rp__rehearsal_ready(r);
-
-    if (status == RP_OK) status = best_of(r, 0, small_one, rp__step_is_smaller, out);
-    return rp__rehearsal_end(r, status);
+    RP_TRY(rp__rehearsal_ready(r));
+    return rp__rehearsal_end(r, best_of(r, 0, small_one, rp__step_is_smaller, out));
 }
 
 rp_status rp__rehearsal_least(rp_rehearsal *r, rp_plan **out)
 {
-    rp_status status = rp__rehearsal_ready(r);
-
-    if (status == RP_OK) status = best_of(r, 0, least_one, rp__step_is_smaller, out);
-    if (status == RP_OK) status = with_base(r, out);
-    return rp__rehearsal_end(r, status);
+    RP_TRY(rp__rehearsal_ready(r));
+    rp_status status = best_of(r, 0, least_one, rp__step_is_smaller, out);
+    return rp__rehearsal_end(r, status == RP_OK ? with_base(r, out) : status);
 }
 
 /* ---- many budgets ---- */
@@ -321,14 +317,12 @@ static rp_status first_point(curve *c, int64_t from, int64_t to, rp_plan **out)
     return RP_OK;
 }
 
-static double seconds_at(const rp_plan *p) { return p->seconds + p->recompute_seconds; }
-
 /* Length of the curve between two points: its share of all bytes plus its share of all seconds. */
 static double stretch(const curve *c, const rp_plan *least, const rp_plan *end, const rp_plan *a, const rp_plan *b)
 {
-    double bytes = (double)(b->budget - a->budget) / (double)(c->most - c->least + 1), all = fabs(seconds_at(least) - seconds_at(end));
+    double bytes = (double)(b->budget - a->budget) / (double)(c->most - c->least + 1), all = fabs(rp__step_seconds(least) - rp__step_seconds(end));
 
-    return b->budget - a->budget < 2 * RP_ALIGN ? 0 : bytes + (all > 0 ? fabs(seconds_at(a) - seconds_at(b)) / all : 0);
+    return b->budget - a->budget < 2 * RP_ALIGN ? 0 : bytes + (all > 0 ? fabs(rp__step_seconds(a) - rp__step_seconds(b)) / all : 0);
 }
 
 /* Halves the longest stretch. steps[0 … m - 1] have rising budgets; `end` follows them. *m does not change if no stretch can be halved. */
@@ -369,29 +363,28 @@ static rp_status spread_points(curve *c, rp_plan **steps, int n)
 
 rp_status rp__rehearsal_curve(rp_rehearsal *r, rp_plan **steps, int n)
 {
-    curve c          = { .n = 0 };
-    rp_status status = rp__rehearsal_ready(r);
+    curve c;
 
-    if (status == RP_OK) status = open_curve(r, &c, &steps[n - 1]);
+    RP_TRY(rp__rehearsal_ready(r));
+    rp_status status = open_curve(r, &c, &steps[n - 1]);
     if (status == RP_OK && n > 1) status = spread_points(&c, steps, n);
     return rp__rehearsal_end(r, status);
 }
 
 rp_status rp__rehearsal_own(rp_rehearsal *r, rp_plan **out)
 {
-    rp_status status = rp__rehearsal_ready(r);
-
-    if (status == RP_OK) status = try_plan(r, NULL, rp__recipe_variant(r->recipe), out);
-    return rp__rehearsal_end(r, status);
+    RP_TRY(rp__rehearsal_ready(r));
+    return rp__rehearsal_end(r, try_plan(r, NULL, rp__recipe_variant(r->recipe), out));
 }
 
 rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_plan **out)
 {
     rp_step_variant variant[RP_STEP_VARIANTS];
     int n            = list_variants(r->recipe, variant);
-    rp_status status = rp__rehearsal_ready(r);
+    rp_status status = RP_OK;
 
     *out = NULL;
+    RP_TRY(rp__rehearsal_ready(r));
     for (int i = 0; i < n && status == RP_OK; i++) {
         rp_plan *one = NULL;
         status            = try_plan(r, NULL, variant[i], &one);
@@ -518,10 +511,8 @@ static rp_status plan_step(rp_rehearsal *r, int64_t budget, rp_plan **out, int64
 
 rp_status rp__rehearsal_plan(rp_rehearsal *r, int64_t budget, rp_plan **out, int64_t *own_bytes)
 {
-    rp_status status = rp__rehearsal_ready(r);
-
     *out = NULL;
     rp__rehearsal_forget(r);
-    if (status == RP_OK) status = plan_step(r, budget, out, own_bytes);
-    return rp__rehearsal_end(r, status);
+    RP_TRY(rp__rehearsal_ready(r));
+    return rp__rehearsal_end(r, plan_step(r, budget, out, own_bytes));
 }

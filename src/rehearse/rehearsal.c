@@ -151,9 +151,10 @@ static rp_status open_costs(rp_rehearsal *r)
 rp_status rp__rehearsal_ready(rp_rehearsal *r)
 {
     enter(r);
-    r->engine.micro = r->micro;
-    if (!r->engine.optim) RP_TRY(make_states(r));
-    return open_costs(r);
+    r->engine.micro  = r->micro;
+    rp_status status = r->engine.optim ? RP_OK : make_states(r);
+    if (status == RP_OK) status = open_costs(r);
+    return status == RP_OK ? RP_OK : rp__rehearsal_end(r, status);
 }
 
 static rp_status rehearsal_choose(rp_rehearsal *r, bool states)

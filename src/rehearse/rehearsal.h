@@ -93,7 +93,7 @@ rp_status rp__rehearsal_begin(rp_rehearsal *r, const rp_recipe *recipe, rp_anew 
 /* Begins again with open fates: the recipe's mode and conditions are dropped, its rules remain. errors as rp__rehearsal_begin */
 rp_status rp__rehearsal_begin_open(rp_rehearsal *r);
 /* ready: call before anything runs on it; creates states and cost table. errors as rp__engine_ready, rp__cost_table_open
- * end: call afterwards; passes a failure's message to the caller's context. Returns status. */
+ * end: call afterwards, unless `ready` failed; passes a failure's message to the caller's context. Returns status. */
 rp_status rp__rehearsal_ready(rp_rehearsal *r);
 rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status);
 /* Closes the questions from which plans are made; they may be large. */

@@ -83,7 +83,6 @@ static rp_status try_rules(rp_rehearsal *r)
 
 rp_status rp__rehearsal_try_rules(rp_rehearsal *r)
 {
-    rp_status status = rp__rehearsal_ready(r);
-
-    return rp__rehearsal_end(r, status == RP_OK ? try_rules(r) : status);
+    RP_TRY(rp__rehearsal_ready(r));
+    return rp__rehearsal_end(r, try_rules(r));
 }

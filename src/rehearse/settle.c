@@ -41,9 +41,8 @@ static rp_status follow(rp_rehearsal *r, bool explained)
 
 static rp_status ready_and_follow(rp_rehearsal *r, bool explained)
 {
-    rp_status status = rp__rehearsal_ready(r);
-
-    return rp__rehearsal_end(r, status == RP_OK ? follow(r, explained) : status);
+    RP_TRY(rp__rehearsal_ready(r));
+    return rp__rehearsal_end(r, follow(r, explained));
 }
 
 rp_status rp__rehearsal_show(rp_rehearsal *r) { return ready_and_follow(r, true); }
