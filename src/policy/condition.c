@@ -40,35 +40,26 @@ bool rp__condition_holds_for_slot(const rp_condition *c, const rp_slot_info *slo
 
 /* ---- any, all, not ---- */
 
-static bool any_module(const rp_condition *c, const char *path, const rp_module *module)
+/* Is there a part that holds, or with holds == false one that does not? */
+static bool some_for_module(const rp_condition *c, const char *path, const rp_module *module, bool holds)
 {
     for (int i = 0; i < c->n_parts; i++)
-        if (rp__condition_holds_for_module(c->part[i], path, module)) return true;
+        if (rp__condition_holds_for_module(c->part[i], path, module) == holds) return true;
     return false;
 }
 
-static bool all_module(const rp_condition *c, const char *path, const rp_module *module)
+static bool some_for_slot(const rp_condition *c, const rp_slot_info *slot, bool holds)
 {
     for (int i = 0; i < c->n_parts; i++)
-        if (!rp__condition_holds_for_module(c->part[i], path, module)) return false;
-    return true;
-}
-
-static bool any_slot(const rp_condition *c, const rp_slot_info *slot)
-{
-    for (int i = 0; i < c->n_parts; i++)
-        if (rp__condition_holds_for_slot(c->part[i], slot)) return true;
+        if (rp__condition_holds_for_slot(c->part[i], slot) == holds) return true;
     return false;
 }
 
-static bool all_slot(const rp_condition *c, const rp_slot_info *slot)
-{
-    for (int i = 0; i < c->n_parts; i++)
-        if (!rp__condition_holds_for_slot(c->part[i], slot)) return false;
-    return true;
-}
-
+static bool any_module(const rp_condition *c, const char *path, const rp_module *module) { return some_for_module(c, path, module, true); }
+static bool all_module(const rp_condition *c, const char *path, const rp_module *module) { return !some_for_module(c, path, module, false); }
 static bool not_module(const rp_condition *c, const char *path, const rp_module *module) { return !any_module(c, path, module); }
+static bool any_slot(const rp_condition *c, const rp_slot_info *slot) { return some_for_slot(c, slot, true); }
+static bool all_slot(const rp_condition *c, const rp_slot_info *slot) { return !some_for_slot(c, slot, false); }
 static bool not_slot(const rp_condition *c, const rp_slot_info *slot) { return !any_slot(c, slot); }
 
 /* ---- fields shared by several conditions ---- */
