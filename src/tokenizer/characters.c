@@ -11,18 +11,20 @@ bool rp__is_space(uint32_t c)
            c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-static bool is_late_word(uint32_t c)
-{
-    static const struct { uint32_t first, last; char category[4]; } late[] = {
+static const rp_late_range late[] = {
 #define RP_LATE(first, last, category) { first, last, category },
-#define RP_LATE_DIGIT(first, last)
+#define RP_LATE_DIGIT(first, last) { first, last, "+" },
 #define RP_INERT(first, last)
 #include "tokenizer/unicode_late.def"
 #undef RP_LATE
 #undef RP_LATE_DIGIT
 #undef RP_INERT
-    };
+};
 
+const rp_late_range *rp__late_range(int i) { return i < RP_COUNT(late) ? &late[i] : NULL; }
+
+static bool is_late_word(uint32_t c)
+{
     for (int i = 0; i < RP_COUNT(late); i++)
         if (c >= late[i].first && c <= late[i].last && strcmp(late[i].category, "Han"))
             return strchr("LM", late[i].category[0]) || !strcmp(late[i].category, "Nd");
@@ -74,4 +76,30 @@ rp_status rp__byte_text(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *
     RP_TRY(rp__bytes_room(ctx, out, 2 * bytes));
     for (int64_t i = 0; i < bytes; i++) out->n += rp__utf8_put(out->at + out->n, rp__byte_point((uint8_t)text[i]));
     return RP_OK;
+}
+
+rp_status rp__text_bytes(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out)
+{
+    int64_t start = out->n;
+    uint32_t point;
+
+    RP_TRY(rp__bytes_room(ctx, out, bytes + 1));
+    for (int64_t at = 0; at < bytes;) {
+        at += rp__utf8_next(text + at, bytes - at, &point);
+        int byte = rp__point_byte(point);
+        if (byte < 0) {
+            out->n = start;
+            return rp__bytes_push(ctx, out, text, bytes);
+        }
+        out->at[out->n++] = (char)byte;
+    }
+    return RP_OK;
+}
+
+int64_t rp__n_chars(const char *text, int64_t bytes)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < bytes; i++) n += ((uint8_t)text[i] & 0xc0) != 0x80;
+    return n;
 }

@@ -75,30 +75,11 @@ static rp_status run_fuse(rp_decoding *d, int k, const char *text, int64_t bytes
     return emit(d, k, NULL, 0);
 }
 
-/* Converts a string from the byte-level alphabet. If any character is outside the alphabet, the string is copied as it is. */
-static rp_status put_bytes(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out)
-{
-    int64_t start = out->n;
-    uint32_t point;
-
-    RP_TRY(rp__bytes_room(ctx, out, bytes + 1));
-    for (int64_t at = 0; at < bytes;) {
-        at += rp__utf8_next(text + at, bytes - at, &point);
-        int byte = rp__point_byte(point);
-        if (byte < 0) {
-            out->n = start;
-            return rp__bytes_push(ctx, out, text, bytes);
-        }
-        out->at[out->n++] = (char)byte;
-    }
-    return RP_OK;
-}
-
 static rp_status run_byte_level(rp_decoding *d, int k, const char *text, int64_t bytes)
 {
     rp_decoder *s = &d->step[k];
 
-    if (text) return put_bytes(d->ctx, text, bytes, &s->held);
+    if (text) return rp__text_bytes(d->ctx, text, bytes, &s->held);
     RP_TRY(rp__utf8_repair(d->ctx, s->held.n ? s->held.at : "", s->held.n, &s->made));
     RP_TRY(emit(d, k, s->made.n ? s->made.at : "", s->made.n));
     return emit(d, k, NULL, 0);

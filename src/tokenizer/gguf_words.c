@@ -20,14 +20,6 @@ static bool has_space(rp_gguf_string t) { return t.bytes >= 3 && !memcmp(t.text,
 typedef struct { double score; int32_t left, right, left_chars, right_chars; int64_t order; } pair;
 typedef struct { const rp_gguf_words *w; rp_vocab vocab; pair *pair; int64_t n, room; } pairs;
 
-static int32_t chars_of(const char *text, int64_t bytes)
-{
-    int32_t n = 0;
-
-    for (int64_t i = 0; i < bytes; i++) n += ((uint8_t)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
 static rp_status add_pair(pairs *p, pair one)
 {
     RP_TRY(RP_GROW(p->w->ctx, p->pair, p->room, p->n + 1));
@@ -61,7 +53,7 @@ static rp_status cut_token(pairs *p, int32_t id, double score)
         if (((uint8_t)text[at] & 0xc0) == 0x80) continue;
         int32_t left = rp__vocab_find(&p->vocab, text, at), right = rp__vocab_find(&p->vocab, text + at, bytes - at);
         if (left < 0 || right < 0) continue;
-        RP_TRY(add_pair(p, (pair){ score, left, right, chars_of(text, at), chars_of(text + at, bytes - at), 0 }));
+        RP_TRY(add_pair(p, (pair){ score, left, right, (int32_t)rp__n_chars(text, at), (int32_t)rp__n_chars(text + at, bytes - at), 0 }));
     }
     if (p->n > first) qsort(p->pair + first, (size_t)(p->n - first), sizeof *p->pair, by_ids);
     for (int64_t i = first; i < p->n; i++) p->pair[i].order = i;

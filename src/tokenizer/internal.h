@@ -19,6 +19,10 @@
 
 /* ---- classes of characters, and the byte-level alphabet (characters.c) ---- */
 
+/* Characters assigned after Unicode 14: their general category, "Han" for the script, or "+" for numbers that only the Digits pre-tokenizer knows.
+ * rp__late_range: in rising order; NULL after the last. */
+typedef struct { uint32_t first, last; char category[4]; } rp_late_range;
+const rp_late_range *rp__late_range(int i);
 bool rp__is_space(uint32_t point);                  /* White_Space */
 bool rp__is_word(uint32_t point);                   /* letters, marks, decimal digits, connectors, joiners */
 /* The byte-level alphabet has a printable character for every byte. rp__point_byte: -1 if the character stands for no byte. */
@@ -26,6 +30,9 @@ uint32_t rp__byte_point(uint8_t byte);
 int rp__point_byte(uint32_t point);
 /* Append each byte's character to `out`, at most two bytes each. errors RP_ERR_MEMORY */
 rp_status rp__byte_text(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out);
+/* Appends the bytes for which a text of the alphabet stands. With any other character, the text is appended as it is. errors RP_ERR_MEMORY */
+rp_status rp__text_bytes(rp_ctx *ctx, const char *text, int64_t bytes, rp_bytes *out);
+int64_t rp__n_chars(const char *text, int64_t bytes);           /* of UTF-8 */
 
 /* ---- vocabulary (vocab.c) ---- */
 

@@ -58,7 +58,7 @@ rp_status rp__read_parts(rp_reader *r, json_t *part, const char *kind_name, cons
         return RP_OK;
     }
     for (int k = 0; k < n_kinds; k++)
-        if (!strcmp(rp__part_kind(part), kinds[k].type)) return kinds[k].read(r, part);
+        if (!strcmp(rp__part_kind(part), kinds[k].type)) return kinds[k].read ? kinds[k].read(r, part) : RP_OK;
     return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': %s '%.80s' is not supported", r->name, kind_name, rp__part_kind(part));
 }
 
@@ -108,46 +108,32 @@ static rp_status read_added(rp_reader *r, json_t *added)
 
 /* ---- bos and eos ---- */
 
-/* Tokens that begin and end a text; NULL: none. */
-typedef struct { const char *front, *back; } ends;
-
-static void read_template(json_t *part, ends *out)
+static rp_status read_template(rp_reader *r, json_t *part)
 {
     json_t *single    = json_object_get(part, "single");
     const json_t *one = json_array_get(single, 0), *last = json_array_get(single, json_array_size(single) - 1);
 
-    out->front = json_string_value(json_object_get(json_object_get(one, "SpecialToken"), "id"));
-    if (last != one) out->back = json_string_value(json_object_get(json_object_get(last, "SpecialToken"), "id"));
+    r->front = json_string_value(json_object_get(json_object_get(one, "SpecialToken"), "id"));
+    if (last != one) r->back = json_string_value(json_object_get(json_object_get(last, "SpecialToken"), "id"));
+    return RP_OK;
 }
 
 /* BertProcessing and RobertaProcessing: ["[CLS]", 101] and ["[SEP]", 102]. */
-static void read_cls_sep(json_t *part, ends *out)
+static rp_status read_cls_sep(rp_reader *r, json_t *part)
 {
-    out->front = json_string_value(json_array_get(json_object_get(part, "cls"), 0));
-    out->back  = json_string_value(json_array_get(json_object_get(part, "sep"), 0));
+    r->front = json_string_value(json_array_get(json_object_get(part, "cls"), 0));
+    r->back  = json_string_value(json_array_get(json_object_get(part, "sep"), 0));
+    return RP_OK;
 }
 
-static rp_status read_post_processor(rp_reader *r, json_t *part, ends *out)
+static rp_status read_post_processor(rp_reader *r, json_t *part)
 {
-    static const struct { const char *type; void (*read)(json_t *part, ends *out); } kinds[] = {
+    static const rp_part_kind kinds[] = {
         { "TemplateProcessing", read_template }, { "BertProcessing", read_cls_sep }, { "RobertaProcessing", read_cls_sep },
         { "ByteLevel", NULL },
     };
-    json_t *inner;
-    size_t i;
 
-    if (!part || json_is_null(part)) return RP_OK;
-    if (!strcmp(rp__part_kind(part), "Sequence")) {
-        json_array_foreach(json_object_get(part, "processors"), i, inner) RP_TRY(read_post_processor(r, inner, out));
-        return RP_OK;
-    }
-    for (int k = 0; k < RP_COUNT(kinds); k++) {
-        if (strcmp(rp__part_kind(part), kinds[k].type)) continue;
-        if (kinds[k].read) kinds[k].read(part, out);
-        return RP_OK;
-    }
-    return rp_fail(r->ctx, RP_ERR_UNSUPPORTED, "cannot read '%s': a post-processor '%.80s' is not supported", r->name,
-                   rp__part_kind(part));
+    return rp__read_parts(r, part, "a post-processor", "processors", kinds, RP_COUNT(kinds));
 }
 
 /* "bos_token" is a token, or an object that contains it. "bos_token_id", from config.json, is an id or a list of ids. */
@@ -167,14 +153,13 @@ static int32_t special_id(const rp_tokenizer *t, const json_t *config, const cha
 static rp_status read_ends(rp_reader *r, json_t *post, const json_t *config)
 {
     rp_tokenizer *t = r->t;
-    ends found      = { 0 };
 
     t->bos = special_id(t, config, "bos_token", "bos_token_id");
     t->eos = special_id(t, config, "eos_token", "eos_token_id");
-    RP_TRY(read_post_processor(r, post, &found));
-    if (t->bos < 0 && found.front) t->bos = rp__tokenizer_id(t, found.front);
-    if (t->eos < 0 && found.back) t->eos = rp__tokenizer_id(t, found.back);
-    t->adds_bos = rp__part_flag(config, "add_bos_token", found.front) && t->bos >= 0;
+    RP_TRY(read_post_processor(r, post));
+    if (t->bos < 0 && r->front) t->bos = rp__tokenizer_id(t, r->front);
+    if (t->eos < 0 && r->back) t->eos = rp__tokenizer_id(t, r->back);
+    t->adds_bos = rp__part_flag(config, "add_bos_token", r->front) && t->bos >= 0;
     return RP_OK;
 }
 

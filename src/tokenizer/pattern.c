@@ -64,32 +64,21 @@ static rp_status put_range(rewriter *r, uint32_t first, uint32_t last)
 /* Writes \p{name} for use inside a class: PCRE2's own characters, and those that were added later. */
 static rp_status put_category(rewriter *r, const char *name)
 {
-    static const struct { uint32_t first, last; char category[4]; } late[] = {
-#define RP_LATE(first, last, category) { first, last, category },
-#define RP_LATE_DIGIT(first, last) { first, last, "+" },
-#define RP_INERT(first, last)
-#include "tokenizer/unicode_late.def"
-#undef RP_LATE
-#undef RP_LATE_DIGIT
-#undef RP_INERT
-    };
     size_t length = strlen(name);
     uint32_t first = 1, last = 0;
 
     RP_TRY(pattern_put(r, "\\p{"));
     RP_TRY(pattern_put(r, name));
     RP_TRY(pattern_put(r, "}"));
-    for (int i = 0; i < RP_COUNT(late); i++) {
-        bool is_script = !strcmp(late[i].category, "Han");
-        bool in = is_script ? !strcmp(name, "Han") : !strncmp(late[i].category, name, length);
-        if (!in && !(late[i].category[0] == '+' && (r->flags & RP_PATTERN_DIGITS))) continue;
-        if (first <= last && late[i].first == last + 1) {
-            last = late[i].last;
-            continue;
-        }
-        if (first <= last) RP_TRY(put_range(r, first, last));
-        first = late[i].first;
-        last  = late[i].last;
+    for (int i = 0; rp__late_range(i); i++) {
+        const rp_late_range *late = rp__late_range(i);
+        bool is_script = !strcmp(late->category, "Han");
+        bool in = is_script ? !strcmp(name, "Han") : !strncmp(late->category, name, length);
+        if (!in && !(late->category[0] == '+' && (r->flags & RP_PATTERN_DIGITS))) continue;
+        bool joins = first <= last && late->first == last + 1;
+        if (!joins && first <= last) RP_TRY(put_range(r, first, last));
+        if (!joins) first = late->first;
+        last = late->last;
     }
     return first <= last ? put_range(r, first, last) : RP_OK;
 }

@@ -18,8 +18,10 @@ typedef struct {
     rp_tokenizer *t;                /* the tokenizer being built */
     bool byte_level;                /* some pre-tokenizer is ByteLevel */
     bool maps_early;                /* … and others follow it */
+    const char *front, *back;       /* tokens that the post-processor puts around a text; NULL: none */
 } rp_reader;
 
+/* read NULL: nothing to read */
 typedef struct { const char *type; rp_status (*read)(rp_reader *r, json_t *part); } rp_part_kind;
 
 #define RP_READ_CHECK(reader, status, cond, ...) RP_CHECK((reader)->ctx, cond, status, "cannot read '%s': " __VA_ARGS__)

@@ -211,20 +211,10 @@ rp_status rp__tokenizer_encode(rp_tokenizer *t, const char *text, int64_t bytes,
 static rp_status put_token(rp_ctx *ctx, const rp_vocab *vocab, int32_t id, rp_bytes *out)
 {
     const char *text = rp__vocab_text(vocab, id);
-    int64_t bytes = vocab->token[id].bytes, start = out->n;
-    uint32_t point;
+    int64_t bytes    = vocab->token[id].bytes;
 
-    RP_TRY(rp__bytes_room(ctx, out, bytes + 1));
-    for (int64_t at = 0; at < bytes;) {
-        at += rp__utf8_next(text + at, bytes - at, &point);
-        int byte = vocab->token[id].flags & RP_TOKEN_ADDED ? -1 : rp__point_byte(point);
-        if (byte < 0) {
-            out->n = start;
-            return rp__bytes_push(ctx, out, text, bytes);
-        }
-        out->at[out->n++] = (char)byte;
-    }
-    return RP_OK;
+    if (vocab->token[id].flags & RP_TOKEN_ADDED) return rp__bytes_push(ctx, out, text, bytes);
+    return rp__text_bytes(ctx, text, bytes, out);
 }
 
 static rp_status decode_all(rp_tokenizer *t, rp_decoding *d, const int32_t *ids, int64_t n_ids, bool skip_special)

@@ -5,14 +5,6 @@
 #include "text/bytes.h"
 #include "tokenizer/internal.h"
 
-static int64_t count_chars(const char *text, int64_t bytes)
-{
-    int64_t n = 0;
-
-    for (int64_t i = 0; i < bytes; i++) n += ((uint8_t)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
 static int32_t longest(const rp_trie *trie, const char *text, int64_t bytes, int64_t *length)
 {
     int32_t best = -1, node = 0, value;
@@ -31,7 +23,7 @@ rp_status rp__wordpiece_encode(rp_wordpiece *w, const char *piece, int64_t bytes
 {
     int64_t first = ids->n, length = 0;
 
-    if (count_chars(piece, bytes) > w->max_chars) return rp__ids_push(w->ctx, ids, w->unk);
+    if (rp__n_chars(piece, bytes) > w->max_chars) return rp__ids_push(w->ctx, ids, w->unk);
     for (int64_t at = 0; at < bytes; at += length) {
         int32_t id = longest(at ? &w->continues : &w->starts, piece + at, bytes - at, &length);
         if (id < 0) {
