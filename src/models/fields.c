@@ -43,6 +43,16 @@ void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *c)
     if (!(c->attn_scale > 0)) c->attn_scale = c->head_dim ? 1 / sqrt((double)c->head_dim) : 0;
 }
 
+void rp__config_finish_gemma(rp_config_reader *reader, rp_model_config *c)
+{
+    c->attn_scale = c->attn_scale > 0 ? 1 / sqrt(c->attn_scale) : 0;
+    rp__config_finish_decoder(reader, c);
+    c->attn_output_bias = c->qkv_bias;
+    c->norms            = RP_NORMS_AROUND;
+    c->norm_plus        = 1;
+    c->embedding_scale  = sqrt((double)c->hidden);
+}
+
 void rp__config_finish_experts(rp_config_reader *reader, const rp_model_config *c)
 {
     if (c->experts && c->experts_chosen > c->experts)

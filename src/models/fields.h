@@ -144,6 +144,9 @@ bool rp__config_flag(rp_config_reader *reader, const char *key, bool otherwise);
  * Keeps attn_scale if it is already set. */
 void rp__config_finish_decoder(rp_config_reader *reader, rp_model_config *config);
 
+/* The same for Gemma 2 and 3: norms around attention and MLP, scaled embeddings, and a scale that is read as its inverse square. */
+void rp__config_finish_gemma(rp_config_reader *reader, rp_model_config *config);
+
 /* Check that no more experts are chosen than exist. */
 void rp__config_finish_experts(rp_config_reader *reader, const rp_model_config *config);
 

@@ -13,13 +13,8 @@ static rp_status public_build(rp_ctx *ctx, rp_model_config *config, const rp_mod
     return rp_module_policy(rp__model_root(*out), o.policy);
 }
 
-rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+static rp_status public_open(rp_ctx *ctx, const char *path, const rp_model_options *options, bool loads, rp_model **out)
 {
-    RP_GIVEN(ctx, ctx && path && out);
-    rp_model_options own;
-
-    RP_TAKE(ctx, own, options, size);
-    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
     rp_model_config config = { .source = NULL };
     rp_model_files *files  = NULL;
     rp_model *m            = NULL;
@@ -27,10 +22,11 @@ rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const 
     rp_status status;
 
     rp__report_open(&report, ctx);
-    RP_TRY_GOTO(rp__model_files_open(ctx, path, NULL, &report, &files));
-    RP_TRY_GOTO(rp__model_files_config(files, &config));
+    RP_TRY_GOTO(loads ? rp__model_files_open(ctx, path, NULL, &report, &files) : rp__model_config_load(ctx, path, NULL, &report, &config));
+    if (loads) RP_TRY_GOTO(rp__model_files_config(files, &config));
     RP_TRY_GOTO(public_build(ctx, &config, options, &m));
-    RP_TRY_GOTO(rp__model_load(m, files));
+    if (loads) RP_TRY_GOTO(rp__model_load(m, files));
+    else rp__model_init(m, ctx->seed);
     *out = m;
     m    = NULL;
 done:
@@ -41,6 +37,16 @@ done:
     return status;
 }
 
+rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+{
+    RP_GIVEN(ctx, ctx && path && out);
+    rp_model_options own;
+
+    RP_TAKE(ctx, own, options, size);
+    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
+    return public_open(ctx, path, options, true, out);
+}
+
 rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
 {
     RP_GIVEN(ctx, ctx && path && out);
@@ -48,18 +54,7 @@ rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *path, const r
 
     RP_TAKE(ctx, own, options, size);
     RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
-    rp_model_config config = { .source = NULL };
-    rp_report report;
-    rp_status status;
-
-    rp__report_open(&report, ctx);
-    RP_TRY_GOTO(rp__model_config_load(ctx, path, NULL, &report, &config));
-    RP_TRY_GOTO(public_build(ctx, &config, options, out));
-    rp__model_init(*out, ctx->seed);
-done:
-    rp__model_config_drop(&config);
-    rp__report_close(&report);
-    return status;
+    return public_open(ctx, path, options, false, out);
 }
 
 rp_status (rp_model_load)(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)

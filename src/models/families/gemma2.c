@@ -3,8 +3,6 @@
  */
 #include "models/fields.h"
 
-#include <math.h>
-
 static const rp_config_field fields[] = {
     RP_FIELDS_GEMMA(8192),
     RP_FIELD_CAP("attn_logit_softcapping", attn_softcap, 50),
@@ -16,12 +14,7 @@ static const char *const inert[] = { "cache_implementation", NULL };
 
 static void gemma2_finish(rp_config_reader *reader, rp_model_config *c)
 {
-    c->attn_scale = c->attn_scale > 0 ? 1 / sqrt(c->attn_scale) : 0;
-    rp__config_finish_decoder(reader, c);
-    c->attn_output_bias = c->qkv_bias;
-    c->norms            = RP_NORMS_AROUND;
-    c->norm_plus        = 1;
-    c->embedding_scale  = sqrt((double)c->hidden);
+    rp__config_finish_gemma(reader, c);
     c->window_every = 2;
     rp__config_read_rope(reader, c, &c->rope);
 }

@@ -3,8 +3,6 @@
  */
 #include "models/fields.h"
 
-#include <math.h>
-
 static const rp_config_field fields[] = {
     RP_FIELDS_GEMMA(131072),
     { "rope_local_base_freq", .kind = RP_FIELD_LATER },
@@ -18,13 +16,8 @@ static const char *const inert[] = { "cache_implementation", NULL };
 
 static void gemma3_text_finish(rp_config_reader *reader, rp_model_config *c)
 {
-    c->attn_scale = c->attn_scale > 0 ? 1 / sqrt(c->attn_scale) : 0;
-    rp__config_finish_decoder(reader, c);
-    c->attn_output_bias = c->qkv_bias;
-    c->norms            = RP_NORMS_AROUND;
-    c->norm_plus        = 1;
-    c->embedding_scale  = sqrt((double)c->hidden);
-    c->qk_norm          = RP_QK_NORM_HEAD;
+    rp__config_finish_gemma(reader, c);
+    c->qk_norm = RP_QK_NORM_HEAD;
     rp__config_read_two_ropes(reader, c);
 }
 
