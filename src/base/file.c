@@ -1,5 +1,5 @@
 /* base/file.c -- files: mapped, read, written to a temporary name and renamed. file.h has the contract. */
-#include "base/file_internal.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -225,6 +225,17 @@ rp_status rp__file_put_at(rp_file_writer *w, int64_t offset, const void *data, i
     }
     if (offset + bytes > w->end) w->end = offset + bytes;
     return RP_OK;
+}
+
+bool rp__write_all(int fd, const void *data, int64_t bytes)
+{
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = write(fd, (const char *)data + done, (size_t)(bytes - done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += n;
+    }
+    return true;
 }
 
 rp_status rp__file_put(rp_file_writer *w, const void *data, int64_t bytes) { return rp__file_put_at(w, w->end, data, bytes); }

@@ -15,6 +15,9 @@
 
 #include "base/base.h"
 
+/* Records "cannot VERB 'PATH': No such file or directory" from errno. Returns RP_ERR_MEMORY for ENOMEM, else RP_ERR_IO. */
+rp_status rp__io_fail(rp_ctx *ctx, const char *verb, const char *path);
+
 /* ---- reading ---- */
 
 #define RP_FILE_WINDOW_BYTES (INT64_C(8) << 20)      /* readers of long files drop pages that they passed by this much */
@@ -58,6 +61,9 @@ rp_status rp__file_sync(rp_file_writer *writer);
 /* Gives the file its name. Frees the writer, even on an error. */
 rp_status rp__file_commit(rp_file_writer *writer);
 void rp__file_discard(rp_file_writer *writer);      /* NULL is fine */
+
+/* Writes all bytes to a descriptor, also if signals interrupt it. Returns false if that fails; errno has the reason. */
+bool rp__write_all(int fd, const void *data, int64_t bytes);
 
 /* create, put, commit */
 rp_status rp__file_write(rp_ctx *ctx, const char *path, const void *data, int64_t bytes);

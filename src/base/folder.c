@@ -1,5 +1,5 @@
 /* base/folder.c -- names and folders: created, synced, replaced atomically, removed, tidied up, locked. file.h has the contract. */
-#include "base/file_internal.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>

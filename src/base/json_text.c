@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 /* ---- writing ---- */
 
 typedef struct { char *at; size_t n, room; bool lost; } growing;
@@ -147,4 +149,17 @@ json_t *rp__json_deep_copy(const json_t *value)
 {
     begin_watch();
     return if_whole(json_deep_copy(value));
+}
+
+bool rp__json_hash_without(const json_t *object, const char *key, uint64_t *out)
+{
+    json_t *rest = rp__json_copy(object);
+    char *text   = NULL;
+
+    if (rest) json_object_del(rest, key);
+    if (rest) text = rp__json_text(rest, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text) *out = rp__hash(text, strlen(text), RP_HASH_START);
+    json_decref(rest);
+    free(text);
+    return text != NULL;
 }

@@ -7,6 +7,7 @@
 #define RP_JSON_TEXT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* `flags` are those of json_dumps. NULL: memory ran out, or `value` is not JSON. owner: yours to free */
@@ -18,6 +19,9 @@ json_t *rp__json_read(const char *text, size_t bytes, size_t flags, json_error_t
 /* Like json_copy and json_deep_copy. NULL: memory ran out */
 json_t *rp__json_copy(const json_t *value);
 json_t *rp__json_deep_copy(const json_t *value);
+
+/* Hash the object without one of its keys. Returns false if memory runs out. */
+bool rp__json_hash_without(const json_t *object, const char *key, uint64_t *out);
 
 /* Number of jansson's allocations that failed in this thread so far. If it grew while code built JSON, parts of that JSON may be missing. The
  * program's first call starts the count. */

@@ -51,15 +51,11 @@ double rp__cost_rounded(double x)
 /* Write the hash of the object without "hash" to out. Returns false if memory runs out. */
 static bool hash_of(const json_t *root, char out[HEX_CHARS])
 {
-    json_t *rest = rp__json_copy(root);
-    char *text   = NULL;
+    uint64_t hash;
+    bool hashed = rp__json_hash_without(root, "hash", &hash);
 
-    if (rest) json_object_del(rest, "hash");
-    if (rest) text = rp__json_text(rest, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text) snprintf(out, HEX_CHARS, "%016" PRIx64, rp__hash(text, strlen(text), RP_HASH_START));
-    json_decref(rest);
-    free(text);
-    return text != NULL;
+    if (hashed) snprintf(out, HEX_CHARS, "%016" PRIx64, hash);
+    return hashed;
 }
 
 /* ---- writing ---- */

@@ -27,20 +27,6 @@ static bool unhex(const json_t *value, uint64_t *out)
 
 static uint64_t text_hash(const char *text) { return rp__hash(text, strlen(text), RP_HASH_START); }
 
-/* Checksum of the object without the key "checksum". Returns false if memory runs out. */
-static bool object_checksum(const json_t *root, uint64_t *out)
-{
-    json_t *rest = rp__json_copy(root);
-    char *text   = NULL;
-
-    if (rest) json_object_del(rest, "checksum");
-    if (rest) text = rp__json_text(rest, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text) *out = text_hash(text);
-    json_decref(rest);
-    free(text);
-    return text != NULL;
-}
-
 /* ---- writing ---- */
 
 /* Joins the checksums with spaces. The caller must free() the result. Returns NULL if memory runs out. */
@@ -107,7 +93,7 @@ static json_t *json_build(const rp_state_info *info, json_t *tensors, int parts,
                              (json_int_t)info->ranks, "parts", parts, "part_checksums", sums, "tensors", tensors);
     uint64_t checksum;
 
-    if (root && object_checksum(root, &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum))))
+    if (root && rp__json_hash_without(root, "checksum", &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum))))
         return root;
     json_decref(root);
     return NULL;
@@ -143,7 +129,7 @@ static const char *examine(const json_t *root, rp_state_info *info)
     if (!json_is_object(root)) return "is not a JSON object";
     if (!read_int(root, "format", &format) || format < 1 || format > RP_STATE_FORMAT) return "is of a format this version does not read";
     if (!unhex(json_object_get(root, "checksum"), &recorded)) return "has no checksum";
-    if (!object_checksum(root, &found) || found != recorded) return "does not match its checksum";
+    if (!rp__json_hash_without(root, "checksum", &found) || found != recorded) return "does not match its checksum";
     info->recipe = json_string_value(json_object_get(root, "recipe"));
     if (!info->recipe) return "has no recipe";
     if (!read_int(root, "step", &info->step) || !read_int(root, "epoch", &info->epoch) ||

@@ -1,7 +1,6 @@
 /* train/metrics.c -- writes lines of metrics.jsonl, and cuts the file when a run resumes. */
 #include "train/metrics.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <locale.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json_text.h"
 
 enum { LINE_CHARS = 2048 };
@@ -68,24 +68,19 @@ static int64_t kept_bytes(FILE *f, int64_t keep_steps)
     return at;
 }
 
-static rp_status io_fail(rp_ctx *ctx, const char *verb, const char *path)
-{
-    return rp_fail(ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, path, strerror(errno));
-}
-
 static rp_status cut(rp_metrics_file *m, int64_t keep_steps)
 {
     int64_t at = 0;
 
     if (keep_steps > 0) {
         FILE *f = fopen(m->path, "re");
-        if (!f) return io_fail(m->ctx, "open", m->path);
+        if (!f) return rp__io_fail(m->ctx, "open", m->path);
         at       = kept_bytes(f, keep_steps);
         bool bad = ferror(f);
         fclose(f);
-        if (bad) return io_fail(m->ctx, "read", m->path);
+        if (bad) return rp__io_fail(m->ctx, "read", m->path);
     }
-    return ftruncate(m->fd, at) ? io_fail(m->ctx, "cut", m->path) : RP_OK;
+    return ftruncate(m->fd, at) ? rp__io_fail(m->ctx, "cut", m->path) : RP_OK;
 }
 
 static rp_status open_and_cut(rp_metrics_file *m, const char *path, int64_t keep_steps)
@@ -93,7 +88,7 @@ static rp_status open_and_cut(rp_metrics_file *m, const char *path, int64_t keep
     m->path = rp__host_text(m->ctx, path);
     if (!m->path) return RP_ERR_MEMORY;
     m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (m->fd < 0) return io_fail(m->ctx, "open", path);
+    if (m->fd < 0) return rp__io_fail(m->ctx, "open", path);
     return cut(m, keep_steps);
 }
 
@@ -150,16 +145,10 @@ rp_status rp__metrics_put(rp_metrics_file *m, const rp_metrics *line)
 #undef RP_METRIC
     if (line->has_val_loss) put_REAL(&t, "val_loss", line->val_loss);
     t.used += snprintf(t.text + t.used, (size_t)(LINE_CHARS - t.used), "}\n");
-    for (int done = 0; done < t.used;) {
-        ssize_t n = write(m->fd, t.text + done, (size_t)(t.used - done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return io_fail(m->ctx, "write", m->path);
-        done += (int)n;
-    }
-    return RP_OK;
+    return rp__write_all(m->fd, t.text, t.used) ? RP_OK : rp__io_fail(m->ctx, "write", m->path);
 }
 
 rp_status rp__metrics_sync(rp_metrics_file *m)
 {
-    return fsync(m->fd) ? io_fail(m->ctx, "write", m->path) : RP_OK;
+    return fsync(m->fd) ? rp__io_fail(m->ctx, "write", m->path) : RP_OK;
 }

@@ -2,7 +2,6 @@
 #include "train/tensorboard.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,22 +48,6 @@ static void put_crc(uint8_t *to, const uint8_t *data, int64_t bytes)
     put_u32(to, (crc >> 15 | crc << 17) + 0xa282ead8u);
 }
 
-static rp_status fail(const rp_tensorboard *b, const char *verb)
-{
-    return rp_fail(b->ctx, RP_ERR_IO, "cannot %s '%s': %s", verb, b->path, strerror(errno));
-}
-
-static rp_status write_all(const rp_tensorboard *b, const uint8_t *data, int64_t bytes)
-{
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n = write(b->fd, data + done, (size_t)(bytes - done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail(b, "write");
-        done += n;
-    }
-    return RP_OK;
-}
-
 static rp_status put_event(rp_tensorboard *b, Rp__Event *event)
 {
     uint8_t record[RECORD_BYTES];
@@ -80,7 +63,7 @@ static rp_status put_event(rp_tensorboard *b, Rp__Event *event)
     put_crc(record + 8, record, 8);
     rp__event__pack(event, record + HEAD_BYTES);
     put_crc(record + HEAD_BYTES + bytes, record + HEAD_BYTES, (int64_t)bytes);
-    return write_all(b, record, (int64_t)(HEAD_BYTES + bytes + TAIL_BYTES));
+    return rp__write_all(b->fd, record, (int64_t)(HEAD_BYTES + bytes + TAIL_BYTES)) ? RP_OK : rp__io_fail(b->ctx, "write", b->path);
 }
 
 /* ---- steps ---- */
@@ -172,7 +155,7 @@ static rp_status open_file(rp_tensorboard *b, const char *folder, int64_t done)
     RP_TRY(rp__make_dirs(b->ctx, folder));
     RP_TRY(make_name(b, folder));
     b->fd = open(b->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-    if (b->fd < 0) return fail(b, "open");
+    if (b->fd < 0) return rp__io_fail(b->ctx, "open", b->path);
     return put_head(b, done);
 }
 
@@ -188,7 +171,7 @@ rp_status rp__tensorboard_open(rp_ctx *ctx, const char *folder, int64_t done, rp
     return status;
 }
 
-rp_status rp__tensorboard_sync(rp_tensorboard *b) { return fsync(b->fd) ? fail(b, "write") : RP_OK; }
+rp_status rp__tensorboard_sync(rp_tensorboard *b) { return fsync(b->fd) ? rp__io_fail(b->ctx, "write", b->path) : RP_OK; }
 
 void rp__tensorboard_close(rp_tensorboard *b)
 {
