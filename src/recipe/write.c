@@ -71,31 +71,6 @@ rp_status rp__recipe_write(const rp_recipe *recipe, rp_bump *bump, const char **
 
 /* ---- the manual ---- */
 
-typedef struct { rp_bump *bump; char *text; int64_t used, size; rp_status status; } page;
-
-static void write_add(page *p, const char *fmt, ...) RP_PRINTF(2, 3);
-static void write_add(page *p, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    va_end(args);
-    if (p->used + n + 1 > p->size) {
-        char *wider = rp__bump_alloc(p->bump, 2 * (p->used + n + 1));
-        if (!wider) {
-            p->status = RP_ERR_MEMORY;
-            return;
-        }
-        if (p->used) memcpy(wider, p->text, (size_t)p->used);
-        p->text = wider;
-        p->size = 2 * (p->used + n + 1);
-    }
-    va_start(args, fmt);
-    p->used += vsnprintf(p->text + p->used, (size_t)n + 1, fmt, args);
-    va_end(args);
-}
-
 static const char page_head[] =
     "# The keys of a recipe\n"
     "\n"
@@ -243,14 +218,12 @@ static const char page_tail[] =
 rp_status rp__recipe_manual(rp_bump *bump, const char **out)
 {
     char wants[RP_WANTS_CHARS];
-    page p = { .bump = bump };
+    const char *page = page_head;
 
-    write_add(&p, "%s", page_head);
-    for (int i = 0; i < rp__recipe_n_keys; i++) {
+    for (int i = 0; i < rp__recipe_n_keys && page; i++) {
         const rp_recipe_key *key = &rp__recipe_keys[i];
-        write_add(&p, "| `%s` | %s | `%s` | %s |\n", key->path, rp__recipe_wants(key, wants), key->fallback, key->help);
+        page = rp__bump_format(bump, "%s| `%s` | %s | `%s` | %s |\n", page, key->path, rp__recipe_wants(key, wants), key->fallback, key->help);
     }
-    write_add(&p, "%s", page_tail);
-    *out = p.text;
-    return p.status;
+    *out = page ? rp__bump_format(bump, "%s%s", page, page_tail) : NULL;
+    return *out ? RP_OK : RP_ERR_MEMORY;
 }
