@@ -10,12 +10,11 @@
 enum { X };
 enum { Y };
 
-static int64_t whole_elems(const rp_op_meta *m)
+static rp_meta whole_of(const rp_op_meta *m)
 {
     const rp_attr_whole *a = m->attr;
-    const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
 
-    return rp_meta_elems(&whole);
+    return rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
 }
 
 static rp_status all_gather_far_shape(rp_op_meta *m)
@@ -35,9 +34,8 @@ static rp_status all_gather_far_shape(rp_op_meta *m)
 
 static rp_cost all_gather_far_cost(const rp_op_meta *m, rp_pass pass)
 {
-    const rp_attr_whole *a = m->attr;
-    const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
-    rp_cost cost           = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
+    const rp_meta whole = whole_of(m);
+    rp_cost cost        = rp__cost(m, pass, pass == RP_FORWARD ? 0 : rp_meta_elems(&m->out[Y]));
 
     cost.comm_bytes = rp__gather_sends(m->ctx, &whole, RP_FROM_OUTER);     /* backward sends a gradient of the same size */
     return cost;
@@ -45,8 +43,7 @@ static rp_cost all_gather_far_cost(const rp_op_meta *m, rp_pass pass)
 
 void rp__all_gather_far_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
 {
-    const rp_attr_whole *a = m->attr;
-    const rp_meta whole    = rp_meta_make(m->in[X].dtype, a->ndim, a->dim);
+    const rp_meta whole = whole_of(m);
 
     if (pass == RP_BACKWARD) rp__talk_reduce(talk, m->ctx, rp__groups(m->ctx)->outer, &m->out[Y]);
     else rp__talk_gather(talk, m->ctx, &whole, RP_FROM_OUTER);
@@ -54,7 +51,10 @@ void rp__all_gather_far_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
 
 static void all_gather_far_forward(const rp_op_call *c)
 {
-    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_OUTER, .mine = rp__dense_data(c->in[X], c->scratch), .n = whole_elems(c->meta) }, c->out[Y]);
+    const rp_meta whole = whole_of(c->meta);
+
+    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_OUTER, .mine = rp__dense_data(c->in[X], c->scratch), .n = rp_meta_elems(&whole) },
+                      c->out[Y]);
 }
 
 static void all_gather_far_backward(const rp_op_call *c)

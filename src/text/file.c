@@ -25,7 +25,7 @@ struct rp_text_file {
     bool begun;                         /* the first bytes were examined … */
     char first[3];                      /* … and are kept here, unless they are a byte-order mark */
     int64_t n_first, first_given;
-    int64_t offset, text_bytes;         /* bytes of unpacked text read so far, with the mark · without it */
+    int64_t offset;                     /* bytes of unpacked text read so far, with the mark */
     char cut[4];                        /* start of a character that the last read cut in two */
     int64_t n_cut;
     char *line;
@@ -236,11 +236,8 @@ rp_status rp__text_file_read(rp_text_file *in, char *to, int64_t room, int64_t *
     RP_TRY(read_behind_mark(in, to, room, n));
     RP_TRY(check_utf8(in, to, *n));
     in->offset += *n;
-    in->text_bytes += *n;
     return RP_OK;
 }
-
-int64_t rp__text_file_bytes(const rp_text_file *in) { return in->text_bytes; }
 
 /* ---- lines ---- */
 

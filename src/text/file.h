@@ -33,7 +33,5 @@ rp_status rp__text_file_read(rp_text_file *file, char *to, int64_t room, int64_t
 /* Return the next line with its newline; the last line may lack it. The line is borrowed until the next call. *line is NULL at the end.
  * errors  as rp__text_file_read */
 rp_status rp__text_file_line(rp_text_file *file, const char **line, int64_t *bytes);
-/* Bytes of text read so far, without the byte-order mark. */
-int64_t rp__text_file_bytes(const rp_text_file *file);
 
 #endif
