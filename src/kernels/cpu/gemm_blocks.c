@@ -246,12 +246,29 @@ static gemm_strip strip_at(const product *p, int64_t i, const room *own)
     return strip;
 }
 
-/* Lists a share of the next strip's data for this depth block; k is relative to the part's current k. */
+/* Lists a share of the rows of a transposed A that the part packs next; k is relative to the part's current k. bf16 is prefetched while it
+ * is packed. */
+static prefetch pack_prefetch(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
+{
+    const rp_gemm *g = p->g;
+    int64_t element = rp_dtype_bytes(g->ab), rows = p->how.e->rows, strip = (i - own->row) / rows % STRIPS_A_PACK;
+    int64_t next = i + (STRIPS_A_PACK - strip) * rows, count = gemm_least(STRIPS_A_PACK * rows, own->end - next);
+
+    if (count <= 0 || !g->transpose_a || g->ab == RP_BF16) return (prefetch){ .n = 0 };
+    share += strip * shares;
+    shares *= STRIPS_A_PACK;
+    int64_t from = depth * share / shares;
+    return prefetch_of((const uint8_t *)p->a + ((own->k + k + from) * g->m + next) * element, g->m * element, count * element,
+                       depth * (share + 1) / shares - from);
+}
+
+/* Lists a share of the data of the strip at row i for this depth block, which is the next strip; k is relative to the part's current k. */
 static prefetch strip_prefetch(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
 {
     const gemm_engine *e = p->how.e;
 
-    if (p->how.packs_own || i + e->rows > own->end) return (prefetch){ .n = 0 };
+    if (p->how.packs_own) return pack_prefetch(p, i - e->rows, k, depth, share, shares, own);
+    if (i + e->rows > own->end) return (prefetch){ .n = 0 };
     gemm_strip next     = strip_at(p, i, own);
     const uint8_t *data = (const uint8_t *)next.data + k * next.step * e->element;
     int64_t runs = next.step > 1 ? depth : e->rows, apart = (next.step > 1 ? next.step : next.row) * e->element;

@@ -65,18 +65,31 @@ static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t colu
     }
 }
 
-/* More prefetches of the strip at once delay the panel, which is streamed too: this costs 6 % of a product. The hardware prefetcher detects
- * strips, but not C. */
-enum { FEW_LINES = 32 };
+/* Steps of k between two prefetches of lines of the next strip and of the next tile of C. */
+enum { STEPS = 16 };
+
+INLINE void wide_multiply(int64_t depth, const float *a, int64_t a_row, int64_t a_step, const float *b, float *sum, int64_t sum_row, bool adds,
+                          const prefetch lists[N_PREFETCH])
+{
+    prefetch strip = lists[PREFETCH_STRIP], c = lists[PREFETCH_C];
+    int64_t strip_share = prefetch_share(&strip, depth / STEPS), c_share = prefetch_share(&c, depth / STEPS), k = 0;
+    tile_sums sums;
+
+    tile_clear(WIDE_ROWS, WIDE_VECTORS, sums);
+    for (; k + STEPS <= depth; k += STEPS) {
+        prefetch_ask(&strip, strip_share);
+        prefetch_ask(&c, c_share);
+#pragma GCC unroll 4
+        for (int s = 0; s < STEPS; s++, a += a_step, b += WIDE_COLUMNS) tile_step(WIDE_ROWS, WIDE_VECTORS, a, a_row, b, WIDE_COLUMNS, sums);
+    }
+    for (; k < depth; k++, a += a_step, b += WIDE_COLUMNS) tile_step(WIDE_ROWS, WIDE_VECTORS, a, a_row, b, WIDE_COLUMNS, sums);
+    tile_put(WIDE_ROWS, WIDE_VECTORS, sums, sum, sum_row, adds);
+}
 
 static void fp32_multiply(int64_t depth, gemm_strip a, const void *b, float *sum, int64_t sum_row, bool adds, const prefetch lists[N_PREFETCH])
 {
-    prefetch next = lists[PREFETCH_C], strip = lists[PREFETCH_STRIP];
-
-    prefetch_ask(&next, next.n);
-    if (strip.n <= FEW_LINES) prefetch_ask(&strip, strip.n);
-    if (a.step == 1) tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, a.row, 1, b, WIDE_COLUMNS, sum, sum_row, adds);
-    else tile_of(WIDE_ROWS, WIDE_VECTORS, depth, a.data, 1, WIDE_ROWS, b, WIDE_COLUMNS, sum, sum_row, adds);
+    if (a.step == 1) wide_multiply(depth, a.data, a.row, 1, b, sum, sum_row, adds, lists);
+    else wide_multiply(depth, a.data, 1, WIDE_ROWS, b, sum, sum_row, adds, lists);
 }
 
 static void fp32_to_bf16(const float *sum, uint16_t *to, int64_t to_row)

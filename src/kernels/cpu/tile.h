@@ -28,28 +28,37 @@ enum { TILE_COLUMNS = 2 * LANES, WIDE_COLUMNS = WIDE_VECTORS * LANES, TILE_MOST_
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef float lanes_at __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* c (+)= a x b. rows and vectors are constants after inlining; rows x vectors sums and the operands of a step must fit the registers. */
-static inline __attribute__((always_inline)) void tile_of(int rows, int vectors, int64_t depth, const float *a, int64_t a_row, int64_t a_step,
-                                                          const float *b, int64_t b_step, float *c, int64_t c_row, bool adds)
-{
-    lanes sum[TILE_MOST_ROWS][TILE_MOST_VECTORS];
+typedef lanes tile_sums[TILE_MOST_ROWS][TILE_MOST_VECTORS];
 
+/* The functions below take rows and vectors, which are constants after inlining. rows x vectors sums and the operands of a step must fit
+ * the registers. Four steps are unrolled: the loop then has fewer instructions per multiplication, and the processor predicts its end.
+ * Clears the sums. */
+INLINE void tile_clear(int rows, int vectors, tile_sums sum)
+{
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) sum[r][v] = (lanes){ 0 };
-    for (int64_t k = 0; k < depth; k++, a += a_step, b += b_step) {
-        lanes row[TILE_MOST_VECTORS];
+}
+
+/* One step of k: sum += a x b. */
+INLINE void tile_step(int rows, int vectors, const float *a, int64_t a_row, const float *b, int64_t b_step, tile_sums sum)
+{
+    lanes row[TILE_MOST_VECTORS];
+
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            __builtin_prefetch(b + 8 * b_step + v * LANES);
-            row[v] = *(const lanes_at *)(b + v * LANES);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++) sum[r][v] += a[r * a_row] * row[v];
+    for (int v = 0; v < vectors; v++) {
+        __builtin_prefetch(b + 8 * b_step + v * LANES);
+        row[v] = *(const lanes_at *)(b + v * LANES);
     }
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) sum[r][v] += a[r * a_row] * row[v];
+}
+
+INLINE void tile_put(int rows, int vectors, tile_sums sum, float *c, int64_t c_row, bool adds)
+{
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++, c += c_row)
 #pragma GCC unroll 4
@@ -58,6 +67,21 @@ static inline __attribute__((always_inline)) void tile_of(int rows, int vectors,
             if (adds) *to += sum[r][v];
             else *to = sum[r][v];
         }
+}
+
+/* c (+)= a x b. */
+INLINE void tile_of(int rows, int vectors, int64_t depth, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step,
+                    float *c, int64_t c_row, bool adds)
+{
+    tile_sums sum;
+    int64_t k = 0;
+
+    tile_clear(rows, vectors, sum);
+    for (; k + 4 <= depth; k += 4)
+#pragma GCC unroll 4
+        for (int s = 0; s < 4; s++, a += a_step, b += b_step) tile_step(rows, vectors, a, a_row, b, b_step, sum);
+    for (; k < depth; k++, a += a_step, b += b_step) tile_step(rows, vectors, a, a_row, b, b_step, sum);
+    tile_put(rows, vectors, sum, c, c_row, adds);
 }
 
 static inline __attribute__((always_inline)) void tile_multiply(int64_t depth, const float *a, int64_t a_row, int64_t a_step,
