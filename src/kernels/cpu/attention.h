@@ -40,6 +40,7 @@ typedef struct {
     int64_t batch, kv_head, group;
     int64_t first, n, room;             /* index of the first row, number of rows, and number of rows including padding */
     int64_t key_low, key_high;          /* range of keys that any of the rows sees */
+    int64_t all_low, all_high;          /* range of keys that all of the rows see; may be empty */
     int32_t low[MOST_ROWS], high[MOST_ROWS];    /* range of keys that each row sees; empty for padding rows */
 } rows_block;
 
@@ -118,8 +119,12 @@ static inline void rows_begin(rows_block *r, const rp_attention *a, int64_t pair
     r->n        = at_most(room, rows_of(a) - r->first);
     r->key_low  = a->keys;
     r->key_high = 0;
+    r->all_low  = 0;
+    r->all_high = a->keys;
     see_all(r);
     for (int64_t i = 0; i < r->n; i++) {
+        r->all_low  = at_least(r->all_low, r->low[i]);
+        r->all_high = at_most(r->all_high, r->high[i]);
         if (r->low[i] == r->high[i]) continue;
         r->key_low  = at_most(r->key_low, r->low[i]);
         r->key_high = at_least(r->key_high, r->high[i]);

@@ -9,7 +9,7 @@
 
 typedef struct {
     float *rows_t, *grad_t, *rows, *grad;       /* q and dout: [dim][ROWS] twice, [ROWS][width] twice */
-    float *keys_t, *values_t, *keys;            /* k and v: [dim][KEYS] twice, k as [KEYS][width] */
+    float *keys, *values;                       /* k and v: [KEYS][width], unless they are read in place */
     float *p, *ds, *slopes;                     /* [KEYS][ROWS]; slopes only with a soft cap */
     uint32_t *kept;                             /* [KEYS / 32][ROWS] bits */
     float *dq;                                  /* [ROWS][width] */
@@ -24,9 +24,8 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     w->grad_t   = carve(base, &used, a->dim * ROWS);
     w->rows     = carve(base, &used, ROWS * width);
     w->grad     = carve(base, &used, ROWS * width);
-    w->keys_t   = carve(base, &used, a->dim * KEYS);
-    w->values_t = carve(base, &used, a->dim * KEYS);
     w->keys     = carve(base, &used, KEYS * width);
+    w->values   = carve(base, &used, KEYS * width);
     w->p        = carve(base, &used, KEYS * ROWS);
     w->ds       = carve(base, &used, KEYS * ROWS);
     w->slopes   = carve(base, &used, a->softcap > 0 ? KEYS * ROWS : 0);
@@ -105,42 +104,38 @@ static void differentiate_column(const rows_block *r, const work *w, int64_t col
 static void slope_down(const work *w, int64_t column, span seen)
 {
     for (int64_t j = seen.from; j < seen.to; j++)
-        for (int64_t i = column; i < column + TILE_COLUMNS; i += WIDE) {
+        for (int64_t i = column; i < column + COLUMN; i += WIDE) {
             wide_at *at = (wide_at *)(w->ds + j * ROWS + i);
             wide ds     = *at;
             *at         = wide_select(ds == 0.0f, ds, ds * (wide)*(wide_at *)(w->slopes + j * ROWS + i));
         }
 }
 
-static void differentiate_tile(const rows_block *r, work *w, int64_t key, int64_t n)
+static void differentiate_tile(const rows_block *r, work *w, const float *keys, int64_t keys_step, int64_t key, int64_t n)
 {
+    int64_t values_step;
+    const float *values = key_rows(r, &r->a->v, key, n, w->values, &values_step);
+
     if (r->a->dropout > 0) draw_tile(r, key, w->kept);
-    for (int64_t c = 0; c < ROWS; c += TILE_COLUMNS) {
-        span seen = rows_span(r, c, TILE_COLUMNS, key, n);
+    for (int64_t c = 0; c < ROWS; c += COLUMN) {
+        span seen = rows_span(r, c, COLUMN, key, n);
         if (seen.to == 0) {
             clear_columns(w->p, c, n);
             clear_columns(w->ds, c, n);
             continue;
         }
-        score(r, w->keys_t, w->rows_t, seen, c, w->p);
+        score(r, keys, keys_step, w->rows_t, seen, c, w->p);
         if (r->a->softcap > 0) cap_scores(r->a->softcap, seen.from, seen.to, w->p + c, w->slopes + c);
-        score(r, w->values_t, w->grad_t, seen, c, w->ds);
-        for (int64_t i = c; i < c + TILE_COLUMNS; i += WIDE) differentiate_column(r, w, i, key, n, !seen.whole);
+        score(r, values, values_step, w->grad_t, seen, c, w->ds);
+        for (int64_t i = c; i < c + COLUMN; i += WIDE) differentiate_column(r, w, i, key, n, !seen.whole);
         if (r->a->softcap > 0) slope_down(w, c, seen);
     }
 }
 
-static void add_dq(const rows_block *r, work *w, int64_t key, int64_t n)
+/* to += TILE_ROWS keys of a tile times n rows. */
+TILE_FUNCTION void keys_tile(int64_t n, const float *tile, const float *rows, int64_t width, float *to)
 {
-    int64_t width = padded_dim(r->a), step;
-    const float *keys = key_rows(r, &r->a->k, key, n, w->keys, &step);
-
-    for (int64_t i = 0; i < r->n; i += TILE_ROWS) {
-        span seen = rows_span(r, i, TILE_ROWS, key, n);
-        for (int64_t d = 0; d < width && seen.to; d += TILE_COLUMNS)
-            tile_multiply(seen.to - seen.from, w->ds + seen.from * ROWS + i, 1, ROWS, keys + seen.from * step + d, step,
-                          w->dq + i * width + d, width, true);
-    }
+    tile_multiply(n, tile, ROWS, 1, rows, width, to, width, true);
 }
 
 /* sums[key][width] += tile[key][rows] rows[row], for dv and dk. */
@@ -151,8 +146,7 @@ static void add_to_keys(const rows_block *r, const float *tile, const float *row
     for (int64_t j = 0; j < n; j += TILE_ROWS) {
         span seen = keys_span(r, key + j, TILE_ROWS);
         for (int64_t d = 0; d < width && seen.to; d += TILE_COLUMNS)
-            tile_multiply(seen.to - seen.from, tile + j * ROWS + seen.from, ROWS, 1, rows + seen.from * width + d, width,
-                          sums + (key + j) * width + d, width, true);
+            keys_tile(seen.to - seen.from, tile + j * ROWS + seen.from, rows + seen.from * width + d, width, sums + (key + j) * width + d);
     }
 }
 
@@ -178,11 +172,10 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
     rows_begin(&r, a, pair, index, ROWS);
     begin_rows(&r, &w);
     for (int64_t key = r.key_low / KEYS * KEYS; key < r.key_high; key += KEYS) {
-        int64_t n = at_most(KEYS, a->keys - key);
-        pack_keys(&r, &a->k, key, n, w.keys_t);
-        pack_keys(&r, &a->v, key, n, w.values_t);
-        differentiate_tile(&r, &w, key, n);
-        if (a->dq.data) add_dq(&r, &w, key, n);
+        int64_t n = at_most(KEYS, a->keys - key), step;
+        const float *keys = key_rows(&r, &a->k, key, n, w.keys, &step);
+        differentiate_tile(&r, &w, keys, step, key, n);
+        if (a->dq.data) add_to_rows(&r, w.ds, keys, step, key, n, w.dq);
         if (a->dv.data) add_to_keys(&r, w.p, w.grad, key, n, dv);
         if (a->dk.data) add_to_keys(&r, w.ds, w.rows, key, n, dk);
     }

@@ -3,7 +3,7 @@
 #include "kernels/cpu/attention_fp32.h"
 
 typedef struct {
-    float *rows, *keys, *values, *scores, *out;     /* [dim][ROWS] [dim][KEYS] [KEYS][width] [KEYS][ROWS] [ROWS][width] */
+    float *rows, *keys, *values, *scores, *out;     /* [dim][ROWS] [KEYS][width] twice, [KEYS][ROWS] [ROWS][width] */
     uint32_t *kept;                                 /* [KEYS / 32][ROWS] bits */
     float top[ROWS], sum[ROWS], shrink[ROWS];
 } work;
@@ -13,7 +13,7 @@ static int64_t carve_work(const rp_attention *a, float *base, work *w)
     int64_t used = 0, width = padded_dim(a);
 
     w->rows   = carve(base, &used, a->dim * ROWS);
-    w->keys   = carve(base, &used, a->dim * KEYS);
+    w->keys   = carve(base, &used, KEYS * width);
     w->values = carve(base, &used, KEYS * width);
     w->scores = carve(base, &used, KEYS * ROWS);
     w->kept   = (uint32_t *)carve(base, &used, a->dropout > 0 ? KEYS / 32 * ROWS : 0);
@@ -29,37 +29,41 @@ static void mask(const rows_block *r, int64_t column, int64_t key, int64_t n, fl
         float *s   = scores + j * ROWS + column;
         int32_t at = (int32_t)key + j;
 #pragma omp simd
-        for (int i = 0; i < TILE_COLUMNS; i++) s[i] = ((at >= low[i]) & (at < high[i])) ? s[i] : -INFINITY;
+        for (int i = 0; i < COLUMN; i++) s[i] = ((at >= low[i]) & (at < high[i])) ? s[i] : -INFINITY;
     }
 }
 
 /* Scores become exp(score - new maximum). Updates the sums, and sets the factors for the earlier sums and outputs. */
 static void soften(int64_t n, float *scores, float *row_top, float *row_sum, float *row_shrink)
 {
-    float top[TILE_COLUMNS], sum[TILE_COLUMNS] = { 0 };
+    wide top[WIDE_VECTORS], sum[WIDE_VECTORS];
 
-    memcpy(top, row_top, sizeof top);
-    for (int64_t j = 0; j < n; j++) {
-        const float *s = scores + j * ROWS;
-#pragma omp simd
-        for (int64_t i = 0; i < TILE_COLUMNS; i++) top[i] = s[i] > top[i] ? s[i] : top[i];
-    }
-#pragma omp simd
-    for (int64_t i = 0; i < TILE_COLUMNS; i++) {
-        float base    = top[i] == -INFINITY ? 0.0f : top[i];
-        row_shrink[i] = fast_exp(row_top[i] - base);
-        row_top[i]    = top[i];
-        top[i]        = base;
+#pragma GCC unroll 4
+    for (int v = 0; v < WIDE_VECTORS; v++) top[v] = *(const wide_at *)(row_top + v * WIDE);
+    for (int64_t j = 0; j < n; j++)
+#pragma GCC unroll 4
+        for (int v = 0; v < WIDE_VECTORS; v++) top[v] = wide_max(*(const wide_at *)(scores + j * ROWS + v * WIDE), top[v]);
+#pragma GCC unroll 4
+    for (int v = 0; v < WIDE_VECTORS; v++) {
+        wide base = wide_select(top[v] == -INFINITY, wide_of(0), top[v]);
+        *(wide_at *)(row_shrink + v * WIDE) = wide_exp((wide)*(const wide_at *)(row_top + v * WIDE) - base);
+        *(wide_at *)(row_top + v * WIDE)    = top[v];
+        top[v] = base;
+        sum[v] = wide_of(0);
     }
     for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < TILE_COLUMNS; i += WIDE) {
-            wide_at *s = (wide_at *)(scores + j * ROWS + i);
-            wide p     = wide_exp((wide)*s - *(const wide_at *)(top + i));
+#pragma GCC unroll 4
+        for (int v = 0; v < WIDE_VECTORS; v++) {
+            wide_at *s = (wide_at *)(scores + j * ROWS + v * WIDE);
+            wide p     = wide_exp((wide)*s - top[v]);
             *s         = p;
-            *(wide_at *)(sum + i) += p;
+            sum[v] += p;
         }
-#pragma omp simd
-    for (int64_t i = 0; i < TILE_COLUMNS; i++) row_sum[i] = row_sum[i] * row_shrink[i] + sum[i];
+#pragma GCC unroll 4
+    for (int v = 0; v < WIDE_VECTORS; v++) {
+        wide_at *to = (wide_at *)(row_sum + v * WIDE);
+        *to         = (wide)*to * (wide)*(const wide_at *)(row_shrink + v * WIDE) + sum[v];
+    }
 }
 
 static void attention_forward_drop(const rows_block *r, work *w, int64_t key, int64_t n)
@@ -77,14 +81,17 @@ static void attention_forward_drop(const rows_block *r, work *w, int64_t key, in
 
 static void probabilities(const rows_block *r, work *w, int64_t key, int64_t n)
 {
-    for (int64_t c = 0; c < ROWS && c < r->n; c += TILE_COLUMNS) {
-        span seen = rows_span(r, c, TILE_COLUMNS, key, n);
+    int64_t step;
+    const float *keys = key_rows(r, &r->a->k, key, n, w->keys, &step);
+
+    for (int64_t c = 0; c < ROWS && c < r->n; c += COLUMN) {
+        span seen = rows_span(r, c, COLUMN, key, n);
         if (seen.to == 0) {
             clear_columns(w->scores, c, n);
-            for (int i = 0; i < TILE_COLUMNS; i++) w->shrink[c + i] = 1;
+            for (int i = 0; i < COLUMN; i++) w->shrink[c + i] = 1;
             continue;
         }
-        score(r, w->keys, w->rows, seen, c, w->scores);
+        score(r, keys, step, w->rows, seen, c, w->scores);
         if (r->a->softcap > 0) cap_scores(r->a->softcap, seen.from, seen.to, w->scores + c, NULL);
         if (!seen.whole) mask(r, c, key, n, w->scores);
         soften(n, w->scores + c, w->top + c, w->sum + c, w->shrink + c);
@@ -102,12 +109,7 @@ static void add_values(const rows_block *r, work *w, int64_t key, int64_t n)
 #pragma omp simd
         for (int64_t d = 0; d < width; d++) row[d] *= factor;
     }
-    for (int64_t i = 0; i < r->n; i += TILE_ROWS) {
-        span seen = rows_span(r, i, TILE_ROWS, key, n);
-        for (int64_t d = 0; d < width && seen.to; d += TILE_COLUMNS)
-            tile_multiply(seen.to - seen.from, w->scores + seen.from * ROWS + i, 1, ROWS, values + seen.from * step + d, step,
-                          w->out + i * width + d, width, true);
-    }
+    add_to_rows(r, w->scores, values, step, key, n, w->out);
 }
 
 static void attention_forward_finish(const rows_block *r, work *w)
@@ -139,7 +141,6 @@ static void one_block(const rp_attention *a, int64_t pair, int64_t index, float 
     for (int i = 0; i < ROWS; i++) w.top[i] = -INFINITY, w.sum[i] = 0;
     for (int64_t key = r.key_low / KEYS * KEYS; key < r.key_high; key += KEYS) {
         int64_t n = at_most(KEYS, a->keys - key);
-        pack_keys(&r, &a->k, key, n, w.keys);
         probabilities(&r, &w, key, n);
         add_values(&r, &w, key, n);
     }

@@ -262,7 +262,7 @@ static prefetch pack_prefetch(const product *p, int64_t i, int64_t k, int64_t de
                        depth * (share + 1) / shares - from);
 }
 
-/* Lists a share of the data of the strip at row i for this depth block, which is the next strip; k is relative to the part's current k. */
+/* Lists a share of the next strip's data for this depth block; i is its row. k is relative to the part's current k. */
 static prefetch strip_prefetch(const product *p, int64_t i, int64_t k, int64_t depth, int64_t share, int64_t shares, const room *own)
 {
     const gemm_engine *e = p->how.e;
