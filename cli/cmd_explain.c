@@ -4,7 +4,8 @@
  *              slots: [{ path, op, call, output, by_product, shape, dtype, bytes, fate, by, region, flops, saved, seconds,
  *              seconds_per_mib }],
  *              modules: [{ path, slots, saved_bytes, offloaded_bytes, recomputed_bytes, recompute_flops, by_class }],
- *              owners: [{ path, what, class, bytes, blocks }], rules: [{ path, op, fate, saved_bytes, peak_bytes, flops }] }
+ *              owners: [{ path, what, class, bytes, blocks }], rules: [{ path, op, fate, saved_bytes, peak_bytes, flops }],
+ *              host_fallback_ops }      calls of ops in a forward pass that the host computes, as the device has no kernels for them
  *   text     the same; equal slots and equal modules of several blocks share a line
  *
  * `rules` are rules that were tried: the bytes that each takes off saved_bytes and peak_bytes, and the FLOPs that it adds to a step. */
@@ -76,6 +77,8 @@ static void print_json(const rp_explain *e)
                             (json_int_t)e->offload_bytes, "step_flops", (json_int_t)e->step_flops, "recompute_flops",
                             (json_int_t)e->recompute_flops, "slots", slots_json(e), "modules", cli_modules_json(e), "owners", owners_json(e),
                             "rules", trials_json(e));
+
+    json_object_set_new(all, "host_fallback_ops", json_integer(e->host_fallback_ops));
 
     cli_print_json(all, 0);
 }

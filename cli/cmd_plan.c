@@ -13,6 +13,7 @@
  *              offloaded_bytes, offload_seconds,            activations offloaded in a step; their seconds, a part of overhead
  *              state_offload_bytes, state_offload_seconds,  optimizer states read and written in a step; their seconds
  *              offload_bandwidth, offload_guessed,          bytes per second of both; true: neither measured nor given
+ *              host_fallback_ops,                           calls of ops in a forward pass that the host computes, as the device has no kernels for them
  *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, pages } } */
 #include "cli/forecast.h"
 #include "cost/cost.h"
@@ -90,6 +91,7 @@ static void print_json(const rp_forecast *f)
     json_object_update_new(all, json_pack("{s:b, s:{s:b, s:b, s:b, s:i}}", "least_budget_at_most", f->least_at_most, "search", "all_ways",
                                           !f->plan.facts.left.ways, "all_regions", !f->plan.facts.left.regions, "work_limit_met", f->plan.facts.left.limit,
                                           "region_blocks", f->plan.facts.left.grain));
+    json_object_set_new(all, "host_fallback_ops", json_integer(e->host_fallback_ops));
     json_object_set_new(all, "memory_limit_bytes", f->limit ? json_integer(f->limit) : json_null());
     json_object_set_new(all, "allowance_bytes", allowance_json(&f->allowance));
     cli_print_json(all, 0);

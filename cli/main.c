@@ -124,7 +124,8 @@ int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out)
     rp_status status = rp_ctx_new(&on, &out->ctx);
 
     if (status == RP_OK) return CLI_GO;
-    cli_say(c, "cannot open a context of %d threads: %s", options->threads, rp_status_text(status));
+    if (*rp_error(NULL)) cli_say(c, "%s", rp_error(NULL));
+    else cli_say(c, "cannot open a context of %d threads: %s", options->threads, rp_status_text(status));
     return rp_status_exit_code(status);
 }
 

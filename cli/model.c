@@ -12,9 +12,10 @@
 #include "text/file.h"
 #include "text/utf8.h"
 #include "tokenizer/text_ids.h"
+#include "train/loop.h"
 
 /* A key includes all keys under it. The first key is accepted only with `length`. */
-static const char *const keys[] = { "max_seq_len", "dtype", "threads", "tokenizer.path", "model.overrides", "model.adapter", NULL };
+static const char *const keys[] = { "max_seq_len", "dtype", "device", "threads", "tokenizer.path", "model.overrides", "model.adapter", NULL };
 
 static bool is_under(const char *setting, const char *key)
 {
@@ -94,7 +95,9 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     rp__report_open(&report, c->ctx);
     rp_status status = read_settings(c, args, length, &report, &out->settings);
     code             = cli_report_input(c, &report, status);
-    if (code == CLI_GO) code = cli_open_context(c, &(rp_ctx_options){ .threads = (int)out->settings->threads }, &out->run);
+    if (code != CLI_GO) return code;
+    rp_ctx_options options = { .threads = (int)out->settings->threads, .device = rp__recipe_device(out->settings) };
+    code                   = cli_open_context(c, &options, &out->run);
     if (code != CLI_GO) return code;
     out->dtype = otherwise;
     if (rp__recipe_given(out->settings, "dtype")) out->dtype = out->settings->dtype == RP_TRAIN_BF16 ? RP_BF16 : RP_F32;

@@ -225,10 +225,10 @@ static void reach_from(const uint8_t *at, size_t bytes)
 /* Roots: what each loaded object may write, and this thread's variables. What the loader made is its own. */
 static int reach_object(struct dl_phdr_info *object, size_t size, void *user)
 {
-    bool is_loader = object->dlpi_addr == getauxval(AT_BASE), *mpi = user;
+    bool is_loader = object->dlpi_addr == getauxval(AT_BASE), *foreign = user;
 
     (void)size;
-    if (strstr(object->dlpi_name, "libmpi")) *mpi = true;
+    if (strstr(object->dlpi_name, "libmpi") || strstr(object->dlpi_name, "libcuda.so")) *foreign = true;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         const uint8_t *at      = (const uint8_t *)(object->dlpi_addr + part->p_vaddr);
@@ -255,18 +255,18 @@ static bool sort_blocks(void)
 /* How many blocks behind number `from` nothing leads to. MPI's own are not ours. */
 static int print_leaks(int64_t from)
 {
-    bool mpi = false;
+    bool foreign = false;
     int n    = 0;
 
     for (const block *b = all.after; b != &all; b = b->after) check(b, b->at);
     if (!sort_blocks()) return 1;
-    dl_iterate_phdr(reach_object, &mpi);
+    dl_iterate_phdr(reach_object, &foreign);
     while (to_follow) {
         const block *b = to_follow;
         to_follow      = b->next;
         reach_from(b->at, b->bytes);
     }
-    for (size_t k = 0; k < n_sorted && !mpi; k++) {
+    for (size_t k = 0; k < n_sorted && !foreign; k++) {
         const block *b = sorted[k];
         if (b->reached || b->number <= from) continue;
         fprintf(stderr, "heap: block %lld of %zu bytes is left; REPRISE_HEAP_BLOCK=%lld prints who made it\n", (long long)b->number, b->bytes,

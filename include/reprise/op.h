@@ -47,7 +47,7 @@ typedef enum { RP_FORWARD, RP_BACKWARD } rp_pass;
 typedef struct rp_op rp_op;
 
 /* A call without data. `shape` fills out[], slot[] and the scratch bytes. */
-typedef struct {
+typedef struct rp_op_meta {
     rp_ctx *ctx;
     const rp_op *op;
     const void *attr;
@@ -56,6 +56,7 @@ typedef struct {
     bool want_grad;                         /* a backward may follow. If false the call has no slots: n_slot becomes 0 */
     bool train;                             /* the module is in train mode (dropout is active) */
     bool fast, dense;                       /* kernels exist for this device and dtype; every input, hence every gradient, is dense */
+    bool dense_rows;                        /* the same of the last dimension alone: its elements follow each other */
     bool in_grad[RP_MAX_IN];                /* which inputs require a gradient */
     int threads;                            /* nominal number of threads; results may depend on it */
     rp_meta in[RP_MAX_IN], out[RP_MAX_OUT], slot[RP_MAX_SLOT];

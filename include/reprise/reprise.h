@@ -56,12 +56,12 @@ typedef struct {
     int threads;                  /* 0 to 4096. Default: 0 (all cores that this process may use) */
     bool shapes_only;             /* tensors get shapes and addresses but no memory; ops check and declare but compute nothing. Default: false */
     uint64_t seed;                /* of random weights and of dropout. Default: 0 */
-    const char *device;           /* default: NULL ("cpu"). "sim" and "sealed" are for tests */
+    const char *device;           /* default: NULL ("cpu"). "cuda": an NVIDIA GPU. "emu": the same code on an emulated GPU. "sim", "sealed": for tests */
 } rp_ctx_options;
 
 /* Create a context. options: NULL means all defaults.
  * errors  RP_ERR_ARG unknown device, a negative number, more than 4096 threads · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY
- *         (no context exists to hold a message, so the status is the only report) */
+ *         RP_ERR_BACKEND the device cannot be used. rp_error(NULL) has the message */
 RP_API rp_status rp_ctx_new(const rp_ctx_options *options, rp_ctx **out);
 RP_API rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **out);
 #define rp_ctx_new(...) rp_ctx_new_sized(sizeof(rp_ctx_options), __VA_ARGS__)
@@ -69,7 +69,7 @@ RP_API rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp
 /* Free the context and everything it owns. Free its tensors and modules first: a leak aborts debug builds. */
 RP_API void rp_ctx_free(rp_ctx *ctx);
 
-/* The error message of the last call that failed; "" if none failed. */
+/* The error message of the last call that failed; "" if none failed. ctx NULL: of this thread's last rp_ctx_new. */
 RP_API const char *rp_error(const rp_ctx *ctx);
 
 /* Record an error message (printf format) and return `status`. For your functions that the library calls: a step, an rp_checkpoint_function,

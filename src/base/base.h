@@ -18,7 +18,7 @@
 
 #define RP_ERROR_CHARS 1024
 #define RP_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define RP_MAX_DEVICES 4
+#define RP_MAX_DEVICES 6
 
 /* Adds a line to the error message, for the few errors that show their surroundings. */
 void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
@@ -68,6 +68,8 @@ struct rp_ctx {
     const rp_device *device[RP_MAX_DEVICES];
     rp_mem_space *space[RP_MAX_DEVICES];
     int host;                           /* index of the device whose memory the host can address; 0 if device 0 is one */
+    bool far;                           /* the host has no access to device 0: rp__mem_inside gives it copies */
+    uint64_t turn;                      /* number of outermost rp__mem_enter calls so far */
     int inside;                         /* number of rp__mem_enter calls not yet matched by rp__mem_leave */
     int held;                           /* the same of rp__mem_hold and rp__mem_unhold */
     int64_t fault_countdown;            /* > 0: that many allocations from now, one fails; tests only */
@@ -80,6 +82,7 @@ struct rp_ctx {
     void *part[RP_PARTS];               /* only its folder reads it, through a typed function such as rp__tape_ctx */
 };
 
+void rp__refusal_set(const rp_ctx *ctx);      /* rp_error(NULL) returns this context's message from now on; NULL: none */
 rp_ctx *rp__ctx_alloc(void);            /* zeroed, with its parts; NULL if memory ran out */
 void rp__parts_open(rp_ctx *ctx);
 void rp__parts_close(rp_ctx *ctx);

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "reprise/reprise.h"
+
 /* The last argument of each kernel, or the member `on` of its description. */
 typedef struct rp_on {
     int threads;                /* the nominal team; it affects the bits of results */
@@ -18,11 +20,17 @@ typedef struct rp_on {
 /* The functions of a device's memory. The memory space above (base/mem.h) does the counting. All take addresses; only reserve can fail. */
 typedef struct rp_memory {
     bool on_host;               /* the host reads and writes it like its own memory */
+    bool far;                   /* the host has no access at all: code between rp__mem_enter and rp__mem_leave works on copies (base/shadow.h) */
     int64_t align;              /* blocks start at multiples of this and are rounded up to it; a power of two */
+    /* Records an error if the device cannot be used on this machine. NULL: it always can. errors RP_ERR_BACKEND */
+    rp_status (*ready)(rp_ctx *ctx);
     /* Reserves addresses for `limit` bytes (0: as many as possible) and sets *bytes to the number reserved. NULL: refused. */
     uint8_t *(*reserve)(int64_t limit, int64_t *bytes);
     void (*release)(uint8_t *base, int64_t bytes);
     void (*commit)(uint8_t *base, int64_t bytes, const rp_on *on);       /* puts physical memory behind these addresses now */
+    /* Puts physical memory behind the first `bytes` of a reserved range before they are used. False: there is not enough, and *left bytes are free.
+     * NULL: memory comes on first use. */
+    bool (*grow)(uint8_t *base, int64_t bytes, int64_t *left);
     int64_t copies_at;          /* offset in bytes that is added to each address passed to copy, fill and commit */
     /* A queue of this device; open returns NULL without memory. Both NULL: the device has no queues. close waits as sync does. */
     struct rp_queue *(*open)(void);
@@ -33,6 +41,7 @@ typedef struct rp_memory {
     void (*fill)(void *at, int byte, int64_t bytes, const rp_on *on);
     void (*sync)(const rp_on *on);
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* forbids or allows access from ops; NULL: ops always have access */
+    const char *(*failed)(const rp_on *on);     /* the first error of the queue so far, static text; NULL: none. A NULL function: there never is one */
     void (*begin)(const rp_on *on);     /* host code that acts as a kernel takes its turn in the queue; NULL: the code does not run on the host */
 } rp_memory;
 
@@ -44,10 +53,15 @@ extern const rp_memory rp__memory_sealed;
 /* The same with the block alignment of a GPU. */
 extern const rp_memory rp__memory_apart;
 
+extern const rp_memory rp__memory_cuda, rp__memory_emu;     /* device/memory.c */
+
+struct rp_op_meta;
 typedef struct rp_device {
     const char *name;
     const struct rp_kernels *(*kernels)(void);      /* never NULL; a NULL entry means that the op runs its reference */
     const rp_memory *memory;
+    /* Does the device run forward, or backward, of this call with its own kernels? NULL: the host runs the code of all ops and updates. */
+    bool (*runs)(const struct rp_op_meta *call, bool backward);
 } rp_device;
 
 #endif

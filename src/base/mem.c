@@ -1,6 +1,7 @@
 /* base/mem.c -- the ledger of base/mem.h, and the memory behind its pool. */
 #include "base/base.h"
 #include "base/pool.h"
+#include "base/shadow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ struct rp_mem_space {
     const rp_memory *memory;
     const rp_on *on;                /* the context's */
     uint8_t *base;                  /* NULL: shapes only */
-    int64_t mapped_bytes;
+    rp_shadow *shadow;              /* NULL: the host has access */
+    int64_t mapped_bytes, grown_bytes;      /* addresses; those with physical memory, if the device needs that beforehand */
     bool open;                      /* not sealed */
     rp_pool pool;                   /* its top is reserved_bytes */
     int n_live;
@@ -34,6 +36,22 @@ static const char *const class_names[RP_MEM_CLASSES] = { "param", "grad", "optim
 
 const char *rp_mem_class_name(rp_mem_class c) { return (unsigned)c < RP_MEM_CLASSES ? class_names[c] : "unknown"; }
 
+static void unmap(rp_mem_space *s)
+{
+    rp__shadow_free(s->shadow);
+    if (s->base) s->memory->release(s->base, s->mapped_bytes);
+    s->shadow      = NULL;
+    s->base        = NULL;
+    s->grown_bytes = 0;
+}
+
+static rp_status map(rp_ctx *ctx, rp_mem_space *s, int64_t limit)
+{
+    s->base = s->memory->reserve(limit, &s->mapped_bytes);
+    RP_CHECK(ctx, s->base, RP_ERR_MEMORY, "cannot reserve address space for the pool");
+    return s->memory->far ? rp__shadow_new(ctx, s->memory, s->base, s->mapped_bytes, &s->shadow) : RP_OK;
+}
+
 rp_status rp__mem_space_new(rp_ctx *ctx, const rp_memory *memory, int64_t limit_bytes, bool shapes_only, rp_mem_space **out)
 {
     rp_mem_space *s = rp__host_alloc(ctx, sizeof *s);
@@ -43,9 +61,10 @@ rp_status rp__mem_space_new(rp_ctx *ctx, const rp_memory *memory, int64_t limit_
     s->on                 = &ctx->on;
     s->ledger.limit_bytes = limit_bytes;
     s->mapped_bytes       = INT64_MAX;
-    if (!shapes_only && !(s->base = memory->reserve(limit_bytes, &s->mapped_bytes))) {
-        rp__release(s);
-        return rp_fail(ctx, RP_ERR_MEMORY, "cannot reserve address space for the pool");
+    rp_status status      = shapes_only ? RP_OK : map(ctx, s, limit_bytes);
+    if (status != RP_OK) {
+        rp__mem_space_free(s);
+        return status;
     }
     s->pool.most = limit_bytes && limit_bytes < s->mapped_bytes ? limit_bytes : s->mapped_bytes;
     *out         = s;
@@ -55,7 +74,7 @@ rp_status rp__mem_space_new(rp_ctx *ctx, const rp_memory *memory, int64_t limit_
 void rp__mem_space_free(rp_mem_space *s)
 {
     if (!s) return;
-    if (s->base) s->memory->release(s->base, s->mapped_bytes);
+    unmap(s);
     RP_RELEASE(s->pool.free, s);
 }
 
@@ -79,7 +98,7 @@ static void begin_kernel(const rp_ctx *ctx)
 
 void rp__mem_enter(rp_ctx *ctx)
 {
-    ctx->inside++;
+    if (!ctx->inside++) ctx->turn++;
     set_open(ctx, true);
     begin_kernel(ctx);
 }
@@ -92,8 +111,16 @@ static void close_unused(rp_ctx *ctx)
 void rp__mem_leave(rp_ctx *ctx)
 {
     ctx->inside--;
+    if (!ctx->inside && ctx->space[0]->shadow) rp__shadow_return(ctx->space[0]->shadow, &ctx->on);
     close_unused(ctx);
 }
+
+uint8_t *rp__mem_inside(const rp_ctx *ctx, uint8_t *block, int64_t bytes)
+{
+    return ctx->space[0]->shadow && ctx->inside ? rp__shadow_use(ctx->space[0]->shadow, block, bytes, &ctx->on) : block;
+}
+
+void *rp__mem_scratch(const rp_ctx *ctx, void *block) { return ctx->space[0]->shadow && ctx->inside ? rp__shadow_at(ctx->space[0]->shadow, block) : block; }
 
 void rp__mem_hold(rp_ctx *ctx)
 {
@@ -108,6 +135,7 @@ void rp__mem_unhold(rp_ctx *ctx)
 }
 
 bool rp__mem_on_host(const rp_mem_space *s) { return s->memory->on_host; }
+bool rp__mem_is_far(const rp_mem_space *s) { return s->memory->far; }
 
 /* The space that contains `at`; NULL: other host memory. */
 static rp_mem_space *space_of(const rp_ctx *ctx, const void *at)
@@ -165,6 +193,15 @@ void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
 
 void rp__mem_sync(const rp_ctx *ctx) { ctx->space[0]->memory->sync(&ctx->on); }
 
+rp_status rp__mem_check(rp_ctx *ctx, const char *call)
+{
+    const rp_memory *memory = ctx->space[0]->memory;
+    const char *error       = memory->failed && ctx->on.queue ? memory->failed(&ctx->on) : NULL;
+
+    RP_CHECK(ctx, !error, RP_ERR_BACKEND, "device '%s' failed at or before %s: %s", ctx->device[0]->name, call, error);
+    return RP_OK;
+}
+
 rp_status rp__mem_queue_open(rp_ctx *ctx, rp_on *on)
 {
     const rp_mem_space *s = ctx->space[0];
@@ -193,13 +230,14 @@ void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *f
 /* Under AddressSanitizer each block is a separate heap allocation between red zones, so an access beyond either end is detected to the byte, even
  * where two blocks touch. Offsets are the pool's. The pool's memory stores each block's address at the block's offset. */
 static uint8_t **address_of(const rp_mem_space *s, int64_t offset) { return (uint8_t **)(s->base + offset); }
+static bool has_heap(const rp_mem_space *s) { return s->base && !s->memory->far; }
 
 /* LeakSanitizer does not search the pool's memory, which may hold the only pointer to the block. The ledger counts the block instead. */
 static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
     void *p = NULL;
 
-    if (!s->base || !bytes) return;
+    if (!has_heap(s) || !bytes) return;
     RP_BUG_IF(posix_memalign(&p, (size_t)s->memory->align, (size_t)bytes));
     __lsan_ignore_object(p);
     *address_of(s, offset) = p;
@@ -207,7 +245,7 @@ static void block_begins(const rp_mem_space *s, int64_t offset, int64_t bytes)
 
 static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
-    if (!s->base || !bytes) return;
+    if (!has_heap(s) || !bytes) return;
     s->memory->sync(s->on);
     rp__release(*address_of(s, offset));
     *address_of(s, offset) = NULL;
@@ -216,6 +254,10 @@ static void block_ends(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void block_moves(const rp_mem_space *s, int64_t from, int64_t to, int64_t bytes)
 {
     if (!s->base || !bytes) return;
+    if (!has_heap(s)) {
+        s->memory->copy(s->base + to, s->base + from, bytes, s->on);
+        return;
+    }
     s->memory->sync(s->on);
     const uint8_t *old = *address_of(s, from);
     *address_of(s, from) = NULL;
@@ -230,7 +272,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes) { 
 void *rp__mem_at(const rp_mem_space *s, int64_t offset)
 {
     if (!s->base) return NULL;
-    uint8_t *at = offset < s->pool.top ? *address_of(s, offset) : NULL;
+    uint8_t *at = has_heap(s) && offset < s->pool.top ? *address_of(s, offset) : NULL;
     return at ? at : s->base + offset;
 }
 #else
@@ -238,6 +280,7 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset)
 static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
+    if (s->memory->grow && offset + bytes > s->grown_bytes) bytes = s->grown_bytes - offset;
     if (s->base && bytes > 0) s->memory->fill(s->base + shift(s) + offset, POISON_BYTE, bytes, s->on);
 #else
     (void)s, (void)offset, (void)bytes;
@@ -248,8 +291,9 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    if (s->base) s->memory->sync(s->on);
-    for (int64_t i = bytes; s->base && i < rounded_up(s, bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
+    if (!s->base || s->memory->far) return;
+    s->memory->sync(s->on);
+    for (int64_t i = bytes; i < rounded_up(s, bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
 #else
     (void)s, (void)offset, (void)bytes;
 #endif
@@ -351,6 +395,19 @@ static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, con
                    rp__size_text(limit, s->ledger.limit_bytes ? s->ledger.limit_bytes : s->mapped_bytes), could);
 }
 
+/* Physical memory for the first `end` bytes of the pool. */
+static rp_status grow_to(rp_ctx *ctx, rp_mem_space *s, int64_t end, const char *label)
+{
+    char more[RP_SIZE_CHARS], left[RP_SIZE_CHARS];
+    int64_t available;
+
+    if (!s->base || !s->memory->grow || end <= s->grown_bytes) return RP_OK;
+    RP_CHECK(ctx, s->memory->grow(s->base, end, &available), RP_ERR_MEMORY, "%s: the pool needs %s more; the device has %s left", label,
+             rp__size_text(more, end - s->grown_bytes), rp__size_text(left, available));
+    s->grown_bytes = end;
+    return RP_OK;
+}
+
 rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t bytes, const char *label, int64_t *offset)
 {
     char need[RP_SIZE_CHARS];
@@ -368,6 +425,10 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
     RP_CHECK(ctx, place != RP_POOL_IN_USE, RP_ERR_STATE, "%s needs %s at an offset that is in use: the step differs from the planned one", label,
              rp__size_text(need, bytes));
     if (place < 0) return no_place(ctx, s, bytes, label, droppable);
+    if (grow_to(ctx, s, place + rounded, label) != RP_OK) {
+        rp__pool_give(&s->pool, place, rounded);
+        return RP_ERR_MEMORY;
+    }
     s->n_live++;
     block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
@@ -418,6 +479,7 @@ rp_status rp__mem_reserve(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
     RP_CHECK(ctx, bytes <= s->mapped_bytes, RP_ERR_MEMORY, "the step reserves %s: more than can be mapped",
              rp__size_text(need, bytes));
     if (!rp__pool_prepare(ctx, &s->pool, s->n_live)) return RP_ERR_MEMORY;
+    RP_TRY(grow_to(ctx, s, bytes, "the step"));
     int64_t top = s->pool.top;
     rp__pool_extend(&s->pool, bytes);
     note_top(s, top);
@@ -435,10 +497,9 @@ static rp_status remap(rp_ctx *ctx, rp_mem_space *s, int64_t bytes)
 {
     if (s->base && !s->pool.top) {
         s->memory->sync(s->on);
-        s->memory->release(s->base, s->mapped_bytes);
-        s->base = s->memory->reserve(bytes, &s->mapped_bytes);
+        unmap(s);
         s->open = false;
-        RP_CHECK(ctx, s->base, RP_ERR_MEMORY, "cannot reserve address space for the pool");
+        RP_TRY(map(ctx, s, bytes));
     }
     int64_t limit = s->ledger.limit_bytes;
     s->pool.most  = limit && limit < s->mapped_bytes ? limit : s->mapped_bytes;

@@ -69,6 +69,8 @@ void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes);
 /* Waits until everything in the queue of device 0 is complete. */
 void rp__mem_sync(const rp_ctx *ctx);
+/* Has the device failed so far? `call` names the running call for the message. errors RP_ERR_BACKEND */
+rp_status rp__mem_check(rp_ctx *ctx, const char *call);
 
 /* Another thread than the context's needs its own queue. open sets on->queue, to NULL if device 0 has no queues; close waits and sets it to NULL.
  * errors RP_ERR_MEMORY */
@@ -82,6 +84,13 @@ void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *f
 void rp__mem_enter(rp_ctx *ctx);
 void rp__mem_leave(rp_ctx *ctx);
 bool rp__mem_on_host(const rp_mem_space *space);
+/* If the host has no access to the space at all (device 0 with ctx->far), code between rp__mem_enter and rp__mem_leave works on copies:
+ * rp__mem_inside returns the copy of a block, which is read from the device on first use. rp__mem_leave writes it back. Outside, and on other
+ * devices, it returns the block. */
+bool rp__mem_is_far(const rp_mem_space *space);
+uint8_t *rp__mem_inside(const rp_ctx *ctx, uint8_t *block, int64_t bytes);
+/* The same for a block whose contents matter only inside: nothing is copied. */
+void *rp__mem_scratch(const rp_ctx *ctx, void *block);
 /* Between them, a message in flight reads and writes spaces. The host's own access needs the bracket all the same. Calls nest. */
 void rp__mem_hold(rp_ctx *ctx);
 void rp__mem_unhold(rp_ctx *ctx);

@@ -61,9 +61,14 @@ void rp__fail_line(rp_ctx *ctx, const char *fmt, ...)
     va_end(args);
 }
 
+/* A context that could not be created takes its message along. */
+static _Thread_local char refusal[RP_ERROR_CHARS];
+
+void rp__refusal_set(const rp_ctx *ctx) { snprintf(refusal, sizeof refusal, "%s", ctx ? ctx->error : ""); }
+
 const char *rp_error(const rp_ctx *ctx)
 {
-    if (!ctx) return "";
+    if (!ctx) return refusal;
     return ctx->error;
 }
 

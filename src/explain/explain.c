@@ -188,9 +188,10 @@ static rp_status explain_finish(rp_explain *e)
 
 rp_status rp__explain_end(rp_explain *e, const rp_tape_stats *work)
 {
-    e->step_flops      = work->step_flops;
-    e->recompute_flops = work->recompute_flops;
-    rp_status status   = explain_finish(e);
+    e->step_flops        = work->step_flops;
+    e->recompute_flops   = work->recompute_flops;
+    e->host_fallback_ops = work->host_fallback_ops;
+    rp_status status     = explain_finish(e);
     watch_close(e);
     return status;
 }

@@ -84,6 +84,7 @@ typedef struct {
     const char *peak_event, *peak_path, *peak_op;   /* "forward", "replay", "backward" of an op; "other": peak_op names the buffer */
     int64_t saved_bytes, offload_bytes; /* when the forward of the last micro-batch ends */
     int64_t step_flops, recompute_flops;
+    int64_t host_fallback_ops;          /* calls in the forward passes of the step; rp_tape_stats */
 } rp_explain;
 
 void rp__explain_open(rp_explain *e, rp_ctx *ctx);

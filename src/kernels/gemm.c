@@ -4,32 +4,27 @@
 
 #include "kernels/kernels.h"
 
-static rp_status find_kernels(rp_ctx *ctx, const rp_kernels **out)
+static rp_status check_kernels(rp_ctx *ctx, const rp_kernels *k)
 {
-    *out = rp__kernels(ctx);
-    RP_CHECK(ctx, (*out)->gemm, RP_ERR_BACKEND, "no kernel multiplies matrices at the CPU level '%s'", (*out)->level);
+    RP_CHECK(ctx, k->gemm, RP_ERR_BACKEND, "no kernel multiplies matrices at the CPU level '%s'", k->level);
     return RP_OK;
 }
 
 static bool is_empty(const rp_gemm *g) { return g->m == 0 || g->n == 0 || g->k == 0; }
 
-rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
+rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_kernels *k, const rp_gemm *g, int64_t *bytes)
 {
-    const rp_kernels *kernels;
-
-    RP_TRY(find_kernels(ctx, &kernels));
+    RP_TRY(check_kernels(ctx, k));
     *bytes = 0;
-    if (!is_empty(g)) kernels->gemm_scratch(g, bytes);
+    if (!is_empty(g)) k->gemm_scratch(g, bytes);
     return RP_OK;
 }
 
-rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes)
+rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_kernels *k, const rp_gemm *g, int64_t *bytes)
 {
-    const rp_kernels *kernels;
-
-    RP_TRY(find_kernels(ctx, &kernels));
+    RP_TRY(check_kernels(ctx, k));
     *bytes = 0;
-    if (!is_empty(g)) kernels->gemm_scratch_most(g, bytes);
+    if (!is_empty(g)) k->gemm_scratch_most(g, bytes);
     return RP_OK;
 }
 
@@ -52,12 +47,10 @@ static void multiply_nothing(const rp_gemm *g, void *c, const void *bias)
     }
 }
 
-rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
+rp_status rp__gemm(rp_ctx *ctx, const rp_kernels *k, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
-    const rp_kernels *kernels;
-
-    RP_TRY(find_kernels(ctx, &kernels));
+    RP_TRY(check_kernels(ctx, k));
     if (is_empty(g)) multiply_nothing(g, c, bias);
-    else kernels->gemm(g, a, b, c, g->bias ? bias : NULL, scratch);
+    else k->gemm(g, a, b, c, g->bias ? bias : NULL, scratch);
     return RP_OK;
 }

@@ -11,6 +11,8 @@
 
 #include "base/base.h"
 
+struct rp_kernels;
+
 typedef struct {
     rp_dtype ab, c;             /* RP_F32 or RP_BF16; c may be RP_F32 with bf16 operands. Sums are fp32 */
     int64_t m, n, k;
@@ -21,16 +23,16 @@ typedef struct {
     rp_on on;
 } rp_gemm;
 
-/* Get the scratch bytes of this product; cheap, works in a shapes-only context.
+/* Get the scratch bytes of this product with the kernels of table k; cheap, works in a shapes-only context.
  * errors  RP_ERR_BACKEND the CPU level has no kernels */
-rp_status rp__gemm_scratch(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
+rp_status rp__gemm_scratch(rp_ctx *ctx, const struct rp_kernels *k, const rp_gemm *g, int64_t *bytes);
 
 /* Get scratch bytes that suffice for every product with at most g->m rows and depth g->k that otherwise equals g. For products whose
  * number of rows depends on data. errors RP_ERR_BACKEND the CPU level has no kernels */
-rp_status rp__gemm_scratch_most(rp_ctx *ctx, const rp_gemm *g, int64_t *bytes);
+rp_status rp__gemm_scratch_most(rp_ctx *ctx, const struct rp_kernels *k, const rp_gemm *g, int64_t *bytes);
 
 /* Compute the product. scratch: at least that many bytes, 64-byte aligned, uninitialised. Fewer threads than described give the same bits.
  * errors  RP_ERR_BACKEND the CPU level has no kernels */
-rp_status rp__gemm(rp_ctx *ctx, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);
+rp_status rp__gemm(rp_ctx *ctx, const struct rp_kernels *k, const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch);
 
 #endif

@@ -34,6 +34,8 @@ const rp_kernels *rp__kernels_cpu(void);
 const rp_kernels *rp__kernels_none(void);
 /* The table of the context's device. */
 static inline const rp_kernels *rp__kernels(const rp_ctx *ctx) { return ctx->device[0]->kernels(); }
+/* The table for code between rp__mem_enter and rp__mem_leave: the host's if the device's kernels cannot work on the host's copies. */
+static inline const rp_kernels *rp__kernels_inside(const rp_ctx *ctx) { return ctx->far ? rp__kernels_cpu() : rp__kernels(ctx); }
 /* For tests: make rp__kernels_cpu return `table`; NULL restores the default. The table must not change between a prepare and its backward. */
 void rp__kernels_force(const rp_kernels *table);
 /* List all levels that this machine can run, lowest first, even if a lower level is faster. Fills at most max (RP_MAX_LEVELS); returns the count. */

@@ -28,7 +28,7 @@ static rp_attention describe(const rp_op_meta *m)
 /* Strides, which shape does not know, also decide whether the kernel or the reference runs, so scratch has room for either. */
 static void size_scratch(rp_op_meta *m)
 {
-    const rp_kernels *kernels = rp__kernels(m->ctx);
+    const rp_kernels *kernels = rp__op_table(m);
     int64_t forward = 0, backward = 0;
 
     m->scratch_bytes          = rp__reference_attention_scratch(m, false);
@@ -126,7 +126,7 @@ static bool rows_dense(const rp_tensor *t) { return !t || t->m.dim[t->m.ndim - 1
 
 static bool runs_kernel(const rp_op_call *c)
 {
-    bool dense = c->meta->fast && rp__kernels(c->ctx)->attention_forward && rows_dense(c->out[OUT]) && rows_dense(c->grad_out[OUT]);
+    bool dense = c->meta->fast && rp__op_table(c->meta)->attention_forward && rows_dense(c->out[OUT]) && rows_dense(c->grad_out[OUT]);
 
     for (int i = Q; i <= V; i++) dense = dense && rows_dense(c->in[i]) && rows_dense(c->grad_in[i]);
     return dense;
@@ -154,16 +154,18 @@ static rp_attention call_of(const rp_op_call *c)
 static void attention_forward(const rp_op_call *c)
 {
     if (!runs_kernel(c)) {
+        RP_BUG_IF(rp__op_launches(c->meta));
         rp__reference_attention(c);
         return;
     }
     rp_attention a = call_of(c);
-    rp__kernels(c->ctx)->attention_forward(&a);
+    rp__op_table(c->meta)->attention_forward(&a);
 }
 
 static void attention_backward(const rp_op_call *c)
 {
     if (!runs_kernel(c)) {
+        RP_BUG_IF(rp__op_launches(c->meta));
         rp__reference_attention_gradients(c);
         return;
     }
@@ -172,7 +174,7 @@ static void attention_backward(const rp_op_call *c)
     a.dq           = part(c->grad_in[Q], c->grad_adds[Q]);
     a.dk           = part(c->grad_in[K], c->grad_adds[K]);
     a.dv           = part(c->grad_in[V], c->grad_adds[V]);
-    rp__kernels(c->ctx)->attention_backward(&a);
+    rp__op_table(c->meta)->attention_backward(&a);
 }
 
 #define CAUSAL(...) &(rp_attr_attention){ .scale = 0.5f, .causal = true, __VA_ARGS__ }

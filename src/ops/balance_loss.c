@@ -27,30 +27,47 @@ static rp_status balance_loss_shape(rp_op_meta *m)
 
 static rp_cost balance_loss_cost(const rp_op_meta *m, rp_pass pass) { return rp__cost(m, pass, rp_meta_elems(&m->in[LOADS])); }
 
+static double factor_of_label(const rp_attr_balance_loss *a) { return a->factor * (double)a->weight; }
+
 static double factor_of(const rp_op_call *c)
 {
     const rp_attr_balance_loss *a = c->attr;
     int64_t targets               = 0;
 
     for (int64_t i = 0, n = rp_meta_elems(&c->meta->in[LABELS]); i < n; i++) targets += rp_int_get(c->in[LABELS], i) != a->ignore_index;
-    return a->factor * (double)a->weight * (double)targets;
+    return factor_of_label(a) * (double)targets;
 }
 
 static void balance_loss_forward(const rp_op_call *c)
 {
-    int64_t n  = c->meta->in[LOADS].dim[1];
-    double sum = 0;
+    const rp_kernels *k           = rp__op_kernels(c);
+    const rp_attr_balance_loss *a = c->attr;
+    int64_t n                     = c->meta->in[LOADS].dim[1];
+    double sum                    = 0;
 
+    if (k->balance_loss_forward) {
+        k->balance_loss_forward(rp__data(c->in[LOSS]), rp__data(c->in[LOADS]), rp__data(c->in[LABELS]), a->ignore_index, factor_of_label(a),
+                                rp__data(c->out[TOTAL]), rp_meta_elems(&c->meta->in[LABELS]), n, rp__on(c->meta));
+        return;
+    }
     for (int64_t i = 0; i < n; i++) sum += rp_elem_get(c->in[LOADS], i) * rp_elem_get(c->in[LOADS], n + i);
     rp_elem_put(c->out[TOTAL], 0, rp_elem_get(c->in[LOSS], 0) + factor_of(c) * sum);
 }
 
 static void balance_loss_backward(const rp_op_call *c)
 {
-    int64_t n     = c->meta->in[LOADS].dim[1];
-    double factor = factor_of(c) * rp_elem_get(c->grad_out[TOTAL], 0);
+    const rp_kernels *k           = rp__op_kernels(c);
+    const rp_attr_balance_loss *a = c->attr;
+    int64_t n                     = c->meta->in[LOADS].dim[1];
 
-    for (int64_t i = 0; i < 2 * n && c->grad_in[LOADS]; i++) rp__elem_grad(c, LOADS, i, factor * rp_elem_get(c->in[LOADS], (i + n) % (2 * n)));
+    if (!c->grad_in[LOADS]) return;
+    if (k->balance_loss_backward) {
+        k->balance_loss_backward(rp__data(c->in[LOADS]), rp__data(c->in[LABELS]), a->ignore_index, factor_of_label(a), rp__data(c->grad_out[TOTAL]),
+                                 rp__data(c->grad_in[LOADS]), c->grad_adds[LOADS], rp_meta_elems(&c->meta->in[LABELS]), n, rp__on(c->meta));
+        return;
+    }
+    double factor = factor_of(c) * rp_elem_get(c->grad_out[TOTAL], 0);
+    for (int64_t i = 0; i < 2 * n; i++) rp__elem_grad(c, LOADS, i, factor * rp_elem_get(c->in[LOADS], (i + n) % (2 * n)));
 }
 
 #define LABELS_FROM(low, high) \

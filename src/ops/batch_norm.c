@@ -107,12 +107,26 @@ static void move_running(const rp_op_call *c, const double *mean, const double *
     move(c->in[RUNNING_VAR], var, rows / (rows - 1), (double)a->momentum, r);
 }
 
+static void launch_forward(const rp_op_call *c)
+{
+    const rp_attr_batch_norm *a = c->attr;
+
+    rp__op_kernels(c)->batch_norm_forward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->in[B]), rp__data(c->in[RUNNING_MEAN]),
+                                          rp__data(c->in[RUNNING_VAR]), c->meta->train, !c->replaying, a->eps, a->momentum, rp__data(c->out[Y]),
+                                          rp__data(c->slot[MEAN]), rp__data(c->slot[RSTD]), rp_meta_rows(&c->meta->in[X]),
+                                          rp_meta_dim(&c->meta->in[X], -1), rp__on(c->meta));
+}
+
 static void batch_norm_forward(const rp_op_call *c)
 {
     const rp_attr_batch_norm *a = c->attr;
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
     double *mean = c->scratch, *rstd = mean + n, *x = rstd + n, *w = x + n, *b = w + n;
 
+    if (rp__op_kernels(c)->batch_norm_forward) {
+        launch_forward(c);
+        return;
+    }
     if (c->meta->train) {
         batch_statistics(c, mean, rstd, x);
         if (!c->replaying) move_running(c, mean, rstd, x);
@@ -178,11 +192,28 @@ static void remove_shares(const rp_op_call *c, int64_t row, const double *mean, 
     for (int64_t i = 0; i < n; i++) g[i] -= share * (db[i] + (x[i] - mean[i]) * rstd[i] * dw[i]);
 }
 
+static void launch_backward(const rp_op_call *c)
+{
+    const rp_attr_batch_norm *a = c->attr;
+    bool train                  = c->meta->train;
+
+    rp__op_kernels(c)->batch_norm_backward(c->meta->in[X].dtype, rp__data(c->in[X]), rp__data(c->in[W]),
+                                           rp__data(train ? c->slot[MEAN] : c->in[RUNNING_MEAN]), rp__data(train ? c->slot[RSTD] : c->in[RUNNING_VAR]),
+                                           train, a->eps, rp__data(c->grad_out[Y]), rp__data(c->grad_in[X]), rp__grad_dtype(c, X), c->grad_adds[X],
+                                           rp__data(c->grad_in[W]), rp__grad_dtype(c, W), c->grad_adds[W], rp__data(c->grad_in[B]),
+                                           rp__grad_dtype(c, B), c->grad_adds[B], rp_meta_rows(&c->meta->in[X]), rp_meta_dim(&c->meta->in[X], -1),
+                                           rp__on(c->meta));
+}
+
 static void batch_norm_backward(const rp_op_call *c)
 {
     int64_t n = rp_meta_dim(&c->meta->in[X], -1), rows = rp_meta_rows(&c->meta->in[X]);
     double *mean = c->scratch, *rstd = mean + n, *w = rstd + n, *dw = w + n, *db = dw + n, *x = db + n, *g = x + n;
 
+    if (rp__op_kernels(c)->batch_norm_backward) {
+        launch_backward(c);
+        return;
+    }
     read_statistics(c, mean, rstd);
     sum_gradients(c, mean, rstd, dw, db, x, g);
     if (c->grad_in[W]) rp_row_grad(c, W, 0, dw);         /* summed completely, rounded once */

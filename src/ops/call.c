@@ -24,14 +24,22 @@ const rp_op *rp__op_find(const char *name)
     return NULL;
 }
 
+static bool has_dense_rows(const rp_tensor *t)
+{
+    int last = t->m.ndim - 1;
+
+    return last < 0 || t->m.dim[last] == 1 || t->stride[last] == 1;
+}
+
 /* A gradient is dense if and only if its tensor is, so the inputs decide for the whole call, backward included. */
 static void find_speed(rp_op_meta *m, rp_tensor *const *in)
 {
-    m->dense = true;
+    m->dense = m->dense_rows = true;
     m->fast  = rp__kernels(m->ctx) != rp__kernels_none();
     for (int i = 0; i < m->n_in; i++) {
-        m->dense = m->dense && rp_tensor_is_dense(in[i]);
-        m->fast  = m->fast && m->in[i].dtype != RP_F64;
+        m->dense      = m->dense && rp_tensor_is_dense(in[i]);
+        m->dense_rows = m->dense_rows && has_dense_rows(in[i]);
+        m->fast       = m->fast && m->in[i].dtype != RP_F64;
     }
 }
 
@@ -97,7 +105,17 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
 
 bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
 
-const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__kernels(c->ctx) : rp__kernels_none(); }
+bool rp__op_launches(const rp_op_meta *m)
+{
+    const rp_device *device = m->ctx->device[0];
+
+    return device->runs && m->fast && device->runs(m, false) && device->runs(m, true);
+}
+
+bool rp__op_falls_back(const rp_op_meta *m) { return m->ctx->device[0]->runs && !rp__op_launches(m); }
+
+const rp_kernels *rp__op_table(const rp_op_meta *m) { return rp__op_launches(m) ? rp__kernels(m->ctx) : rp__kernels_inside(m->ctx); }
+const rp_kernels *rp__op_kernels(const rp_op_call *c) { return rp__op_fast(c->meta) ? rp__op_table(c->meta) : rp__kernels_none(); }
 
 bool rp__op_failed(const rp_op_call *c, rp_status status) { return (rp__ops_ctx(c->ctx)->status = status) != RP_OK; }
 
@@ -119,19 +137,25 @@ static bool all_empty(rp_tensor *const *t, int n)
     return true;
 }
 
-static void compute(const rp_op_call *c, void (*code)(const rp_op_call *), rp_doing doing)
+/* The device runs the op's kernels, or the host runs the op's code as a kernel. */
+static rp_status compute(rp_op_call *c, void (*code)(const rp_op_call *), rp_doing doing)
 {
     rp_tensor_ctx *tensors = rp__tensor_ctx(c->ctx);
+    bool on_host           = !rp__op_launches(c->meta);
+    void *scratch          = c->scratch;
     double began           = rp__watch_begin(c->ctx);
     unsigned mode          = rp__fp_enter();
 
     tensors->in_op = true;
-    rp__mem_enter(c->ctx);
+    if (on_host) rp__mem_enter(c->ctx);
+    if (on_host) c->scratch = rp__mem_scratch(c->ctx, scratch);
     code(c);
-    rp__mem_leave(c->ctx);
+    if (on_host) rp__mem_leave(c->ctx);
+    c->scratch     = scratch;
     tensors->in_op = false;
     rp__fp_leave(mode);
     rp__watch_end(c->ctx, (rp_span){ .doing = doing, .name = c->meta->op->name, .call = c->meta, .began = began });
+    return rp__ops_ctx(c->ctx)->status != RP_OK ? rp__ops_ctx(c->ctx)->status : rp__mem_check(c->ctx, c->meta->op->name);
 }
 
 /* Takes scratch and runs the code. code NULL: takes the same memory but computes nothing. */
@@ -143,7 +167,7 @@ static rp_status call_run(rp_op_call *c, void (*code)(const rp_op_call *), int64
 
     RP_TRY(take_scratch(ctx, c->meta->op, scratch_bytes, &offset, &c->scratch));
     ops->status = RP_OK;
-    if (code && !ctx->options.shapes_only) compute(c, code, doing);
+    if (code && !ctx->options.shapes_only) ops->status = compute(c, code, doing);
     if (ops->prefetch || ops->reduce_async) rp__prefetch_push(ctx);
     rp__mem_give(ctx->space[0], class_of(c->meta->op), scratch_bytes, offset);
     return ops->status;

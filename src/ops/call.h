@@ -35,6 +35,8 @@ static inline bool rp__op_replays(const rp_op *op)
 /* The outputs of a call, then its by-products: the declaration of the i-th, and its bit in `needs`. */
 static inline const rp_meta *rp__op_made(const rp_op_meta *m, int i) { return i < m->n_out ? &m->out[i] : &m->slot[i - m->n_out]; }
 static inline uint32_t rp__op_made_bit(const rp_op_meta *m, int i) { return i < m->n_out ? RP_OUT(i) : RP_SLOT(i - m->n_out); }
+/* Does the host compute this call because its device has no kernels for it? Always false for devices whose ops the host runs. */
+bool rp__op_falls_back(const rp_op_meta *m);
 int rp__op_count(void);
 const rp_op *rp__op_at(int i);
 /* The same, and also among the context's registered ops. */

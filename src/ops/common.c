@@ -127,14 +127,40 @@ void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, co
         rp__elem_grad(c, 0, e, rp_elem_get(c->grad_out[0], e) * slope(rp_elem_get(of, e), parameter));
 }
 
-rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int32_t ignore)
+/* The first element outside; its index, or count if there is none. `dense` NULL: element by element. */
+static int64_t first_outside(const rp_tensor *t, const int32_t *dense, int64_t count, int64_t limit, const int32_t *other, int32_t *value)
 {
-    for (int64_t r = 0, rows = rp_meta_elems(&c->meta->in[labels]); r < rows; r++) {
-        int32_t label = rp_int_get(c->in[labels], r);
-        RP_CHECK(c->ctx, label == ignore || (label >= 0 && label < classes), RP_ERR_ARG,
-                 "%s: label %d of row %" PRId64 " is outside [0, %" PRId64 ")", c->meta->op->name, label, r, classes);
+    for (int64_t i = 0; i < count; i++) {
+        *value = dense ? dense[i] : rp_int_get(t, i);
+        if ((*value < 0 || *value >= limit) && !(other && *value == *other)) return i;
     }
+    return count;
+}
+
+rp_status rp__check_ints(const rp_op_call *c, int in, int64_t limit, const int32_t *other, const char *name, const char *place)
+{
+    const rp_tensor *t = c->in[in];
+    int64_t count      = rp_meta_elems(&t->m);
+    rp_checked passed  = { .version = t->storage->version, .start = t->start, .count = count, .limit = limit, .other = other ? *other : 0 };
+    rp_host h          = { 0 };
+    int32_t value      = 0;
+
+    if (!memcmp(&t->storage->checked, &passed, sizeof passed)) return RP_OK;
+    if (rp_tensor_is_dense(t)) RP_TRY(rp__tensor_host_all(t, RP_HOST_READ, &h));
+    int64_t i = first_outside(t, h.data, count, limit, other, &value);
+    rp__tensor_host_end(&h);
+    RP_CHECK(c->ctx, i == count, RP_ERR_ARG, "%s: %s %d %s %" PRId64 " is outside [0, %" PRId64 ")", c->meta->op->name, name, value, place, i, limit);
+    if (rp_tensor_is_dense(t)) t->storage->checked = passed;
     return RP_OK;
+}
+
+/* The version is that of the output after this call, which counts as one write. */
+void rp__ints_within(const rp_op_call *c, int out, int64_t limit)
+{
+    const rp_tensor *t = c->out[out];
+
+    if (rp_tensor_is_dense(t))
+        t->storage->checked = (rp_checked){ .version = t->storage->version + 1, .start = t->start, .count = rp_meta_elems(&t->m), .limit = limit };
 }
 
 void rp__row_softmax(double *x, int64_t n)

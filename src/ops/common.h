@@ -45,8 +45,11 @@ void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, doub
 void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
                         double parameter);
 
-/* Checks that the labels in in[labels] are in [0, classes) or equal `ignore`. errors RP_ERR_ARG names the first wrong one */
-rp_status rp__check_labels(const rp_op_call *c, int labels, int64_t classes, int32_t ignore);
+/* Checks that each element of an int32 input is in [0, limit), or equals *other if `other` is given. An unchanged tensor is read once, not at each call.
+ * The message: "embedding: token id 7 at position 3 is outside [0, 5)", with the name "token id" and the place "at position". errors RP_ERR_ARG */
+rp_status rp__check_ints(const rp_op_call *c, int in, int64_t limit, const int32_t *other, const char *name, const char *place);
+/* For forward: states that all elements of this int32 output are in [0, limit), so that rp__check_ints need not read them. */
+void rp__ints_within(const rp_op_call *c, int out, int64_t limit);
 /* For references: replaces x [n] by softmax(x). */
 void rp__row_softmax(double *x, int64_t n);
 /* For references: replaces x [n] by softmax(x) - onehot(label); returns -log softmax(x)[label]. */

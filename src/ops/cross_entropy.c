@@ -54,26 +54,24 @@ static double reference_sum(const rp_op_call *c)
     return sum;
 }
 
-static double kernel_sum(const rp_op_call *c)
+static void kernel_forward(const rp_op_call *c)
 {
-    int64_t rows = rp_meta_rows(&c->meta->in[LOGITS]);
-    const float *loss = c->scratch;
-    double sum = 0;
+    const rp_attr_cross_entropy *a = c->attr;
+    const rp_kernels *k            = rp__op_kernels(c);
+    int64_t rows                   = rp_meta_rows(&c->meta->in[LOGITS]);
 
-    rp__op_kernels(c)->cross_entropy_forward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[LABELS]),
-                                             ((const rp_attr_cross_entropy *)c->attr)->ignore_index, c->scratch, rp__data(c->slot[LSE]),
-                                             rows, rp_meta_dim(&c->meta->in[LOGITS], -1), rp__on(c->meta));
-    for (int64_t r = 0; r < rows; r++) sum += loss[r];
-    return sum;
+    k->cross_entropy_forward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[LABELS]), a->ignore_index, c->scratch,
+                             rp__data(c->slot[LSE]), rows, rp_meta_dim(&c->meta->in[LOGITS], -1), rp__on(c->meta));
+    k->cross_entropy_total(c->scratch, a->weight, rp__data(c->out[LOSS]), rows, rp__on(c->meta));
 }
 
 static void cross_entropy_forward(const rp_op_call *c)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    rp_status status = rp__check_labels(c, LABELS, rp_meta_dim(&c->meta->in[LOGITS], -1), a->ignore_index);
 
-    if (status != RP_OK) rp__op_failed(c, status);
-    else rp_elem_put(c->out[LOSS], 0, (double)a->weight * (rp__op_has_kernels(c) ? kernel_sum(c) : reference_sum(c)));
+    if (rp__op_failed(c, rp__check_ints(c, LABELS, rp_meta_dim(&c->meta->in[LOGITS], -1), &a->ignore_index, "label", "of row"))) return;
+    if (rp__op_has_kernels(c)) kernel_forward(c);
+    else rp_elem_put(c->out[LOSS], 0, (double)a->weight * reference_sum(c));
 }
 
 static void cross_entropy_backward(const rp_op_call *c)
@@ -81,14 +79,15 @@ static void cross_entropy_backward(const rp_op_call *c)
     const rp_attr_cross_entropy *a = c->attr;
     const rp_kernels *k            = rp__op_kernels(c);
     int64_t n = rp_meta_dim(&c->meta->in[LOGITS], -1), rows = rp_meta_rows(&c->meta->in[LOGITS]);
-    double factor = (double)a->weight * rp_elem_get(c->grad_out[LOSS], 0), *x = c->scratch;
+    double *x = c->scratch;
 
     if (k->cross_entropy_backward) {
         k->cross_entropy_backward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[LABELS]), a->ignore_index,
-                                  rp__data(c->slot[LSE]), (float)factor, rp__data(c->grad_in[LOGITS]), rp__grad_dtype(c, LOGITS),
+                                  rp__data(c->slot[LSE]), a->weight, rp__data(c->grad_out[LOSS]), rp__data(c->grad_in[LOGITS]), rp__grad_dtype(c, LOGITS),
                                   c->grad_adds[LOGITS], rows, n, rp__on(c->meta));
         return;
     }
+    double factor = (double)a->weight * rp_elem_get(c->grad_out[LOSS], 0);
     for (int64_t r = 0; r < rows; r++) {
         int32_t label = rp_int_get(c->in[LABELS], r);
         double lse    = rp_elem_get(c->slot[LSE], r);

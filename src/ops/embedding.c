@@ -5,22 +5,25 @@
  *   needs  ids. Rows of dy that belong to one row of the table are summed in fp32 in order of position and rounded once. Positions
  *          are first sorted by id (a counting sort), so no two threads write the same row and the order never changes
  */
+#include "kernels/order.h"
 #include "ops/common.h"
 
 enum { TABLE, IDS };
 enum { Y };
 
-/* Scratch of backward: the start of each id's run [V + 1], the sorted positions [count], the reference's row of sums [n]. */
-typedef struct { int64_t first, order, sums, total; } layout;
+/* Scratch of backward: the start of each id's run [V + 1] and the sorted positions [count]. The reference also has dense ids [count] and sums [n]. */
+typedef struct { int64_t first, order, ids, sums, total; } layout;
 
 static layout backward_layout(const rp_op_meta *m)
 {
-    int64_t sum_bytes = rp__op_fast(m) ? 0 : m->in[TABLE].dim[1] * (int64_t)sizeof(double);
-    layout l          = { 0 };
+    bool fast     = rp__op_fast(m);
+    int64_t count = rp_meta_elems(&m->in[IDS]) * (int64_t)sizeof(int32_t);
+    layout l      = { 0 };
 
     l.first = rp__scratch_add(m->ctx, &l.total, (m->in[TABLE].dim[0] + 1) * (int64_t)sizeof(int32_t));
-    l.order = rp__scratch_add(m->ctx, &l.total, rp_meta_elems(&m->in[IDS]) * (int64_t)sizeof(int32_t));
-    l.sums  = rp__scratch_add(m->ctx, &l.total, sum_bytes);
+    l.order = rp__scratch_add(m->ctx, &l.total, count);
+    l.ids   = rp__scratch_add(m->ctx, &l.total, fast ? 0 : count);
+    l.sums  = rp__scratch_add(m->ctx, &l.total, fast ? 0 : m->in[TABLE].dim[1] * (int64_t)sizeof(double));
     return l;
 }
 
@@ -52,24 +55,12 @@ static rp_cost embedding_cost(const rp_op_meta *m, rp_pass pass)
     return (rp_cost){ .flops = rp_meta_elems(&m->out[Y]), .read_bytes = y + 3 * ids, .write_bytes = rp_meta_bytes(&m->in[TABLE]) };
 }
 
-static rp_status check_ids(const rp_op_call *c)
-{
-    int64_t vocab = c->meta->in[TABLE].dim[0], count = rp_meta_elems(&c->meta->in[IDS]);
-
-    for (int64_t i = 0; i < count; i++) {
-        int32_t id = rp_int_get(c->in[IDS], i);
-        RP_CHECK(c->ctx, id >= 0 && id < vocab, RP_ERR_ARG, "embedding: token id %d at position %" PRId64 " is outside [0, %" PRId64 ")",
-                 id, i, vocab);
-    }
-    return RP_OK;
-}
-
 static void embedding_forward(const rp_op_call *c)
 {
     const rp_kernels *k = rp__op_kernels(c);
     int64_t n = c->meta->in[TABLE].dim[1], count = rp_meta_elems(&c->meta->in[IDS]);
 
-    if (rp__op_failed(c, check_ids(c))) return;
+    if (rp__op_failed(c, rp__check_ints(c, IDS, c->meta->in[TABLE].dim[0], NULL, "token id", "at position"))) return;
     if (k->embedding_forward) {
         k->embedding_forward(c->meta->in[TABLE].dtype, rp__data(c->in[TABLE]), rp__data(c->in[IDS]), rp__data(c->out[Y]), count, n,
                              rp__on(c->meta));
@@ -81,20 +72,20 @@ static void embedding_forward(const rp_op_call *c)
     }
 }
 
-/* The positions of id v are order[first[v]] .. order[first[v + 1] - 1]. Placing moves each start to its end, which is the
- * next id's start; shifting by one restores the starts. */
-static void sort_positions(const rp_op_call *c, int32_t *first, int32_t *order)
+static void sort_positions(const rp_op_call *c, int32_t *first, int32_t *order, int32_t *ids)
 {
+    const rp_kernels *k = rp__op_kernels(c);
     int64_t vocab = c->meta->in[TABLE].dim[0], count = rp_meta_elems(&c->meta->in[IDS]);
 
-    memset(first, 0, (size_t)(vocab + 1) * sizeof *first);
-    for (int64_t i = 0; i < count; i++) first[rp_int_get(c->in[IDS], i) + 1]++;
-    for (int64_t v = 0; v < vocab; v++) first[v + 1] += first[v];
-    for (int64_t i = 0; i < count; i++) order[first[rp_int_get(c->in[IDS], i)]++] = (int32_t)i;
-    memmove(first + 1, first, (size_t)vocab * sizeof *first);
-    first[0] = 0;
+    if (k->embedding_order) {
+        k->embedding_order(rp__data(c->in[IDS]), order, first, count, vocab, rp__on(c->meta));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) ids[i] = rp_int_get(c->in[IDS], i);
+    rp__order(ids, order, first, count, vocab);
 }
 
+/* The positions of id v are order[first[v]] .. order[first[v + 1] - 1]. */
 static void embedding_reference_backward(const rp_op_call *c, const int32_t *first, const int32_t *order, double *sums)
 {
     int64_t vocab = c->meta->in[TABLE].dim[0], n = c->meta->in[TABLE].dim[1];
@@ -114,7 +105,7 @@ static void embedding_backward(const rp_op_call *c)
     uint8_t *scratch    = c->scratch;
     int32_t *first = (int32_t *)(scratch + l.first), *order = (int32_t *)(scratch + l.order);
 
-    sort_positions(c, first, order);
+    sort_positions(c, first, order, (int32_t *)(scratch + l.ids));
     if (k->embedding_backward)
         k->embedding_backward(c->meta->in[TABLE].dtype, rp__data(c->grad_out[Y]), order, first, rp__data(c->grad_in[TABLE]),
                               rp__grad_dtype(c, TABLE), c->grad_adds[TABLE], c->meta->in[TABLE].dim[0], c->meta->in[TABLE].dim[1],

@@ -109,17 +109,36 @@ static void put_given(const rp_op_call *c, double share)
     }
 }
 
-static void expert_load_forward(const rp_op_call *c)
+/* The device counts rows and choices. */
+static void launch_forward(const rp_op_call *c)
+{
+    const rp_kernels *k = rp__op_kernels(c);
+    const rp_on *on     = rp__on(c->meta);
+    int64_t n = experts_of(c->meta), rows = rows_of(c->meta), slots = rp_meta_elems(&c->meta->in[CHOICES]);
+    float *block = (float *)(void *)((uint8_t *)c->scratch + fast_layout(c->meta).blocks);
+
+    k->softmax_sums(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[DOC_START]), block, rows, n, ROWS_OF_BLOCK, on);
+    k->expert_loads(rp__data(c->in[CHOICES]), rp__data(c->in[DOC_START]), block, rp__data(c->out[LOADS]), rows, rows ? slots / rows : 0, n,
+                    blocks_of(c->meta), on);
+}
+
+static void host_forward(const rp_op_call *c)
 {
     int64_t n = experts_of(c->meta), rows = rows_of(c->meta), slots = rp_meta_elems(&c->meta->in[CHOICES]);
     double share = share_of(c), *chosen = c->scratch;
 
-    if (rp__op_failed(c, rp__check_choices(c, CHOICES, n))) return;
     memset(chosen, 0, (size_t)n * sizeof *chosen);
     for (int64_t s = 0; s < slots; s++)
         if (counts(c, s / (slots / rows))) chosen[rp_int_get(c->in[CHOICES], s)]++;
     for (int64_t i = 0; i < n; i++) rp_elem_put(c->out[LOADS], CHOSEN * n + i, share * chosen[i]);
     put_given(c, share);
+}
+
+static void expert_load_forward(const rp_op_call *c)
+{
+    if (rp__op_failed(c, rp__check_choices(c, CHOICES, experts_of(c->meta)))) return;
+    if (rp__op_kernels(c)->expert_loads) launch_forward(c);
+    else host_forward(c);
 }
 
 /* With p the softmax of a token's logits and g the gradient of the mean probabilities: dx = p * (g - sum of g * p) / tokens. */
@@ -139,7 +158,8 @@ static void expert_load_backward(const rp_op_call *c)
 {
     const rp_kernels *k = rp__op_kernels(c);
     int64_t n           = experts_of(c->meta);
-    double *g           = c->scratch, share = share_of(c);
+    bool launches       = k->expert_loads_backward;
+    double *g           = c->scratch, share = launches ? 0 : share_of(c);
     float *narrow       = c->scratch;
 
     if (!k->softmax_sums_backward) {
@@ -147,7 +167,8 @@ static void expert_load_backward(const rp_op_call *c)
         for (int64_t r = 0; r < rows_of(c->meta); r++) slope_of_row(c, r, g, share, g + n);
         return;
     }
-    for (int64_t i = 0; i < n; i++) narrow[i] = (float)(share * rp_elem_get(c->grad_out[LOADS], GIVEN * n + i));
+    if (launches) k->expert_loads_backward(rp__data(c->in[DOC_START]), rp__data(c->grad_out[LOADS]), narrow, rows_of(c->meta), n, rp__on(c->meta));
+    for (int64_t i = 0; i < n && !launches; i++) narrow[i] = (float)(share * rp_elem_get(c->grad_out[LOADS], GIVEN * n + i));
     k->softmax_sums_backward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->in[DOC_START]), narrow, rp__data(c->grad_in[LOGITS]),
                              rp__grad_dtype(c, LOGITS), c->grad_adds[LOGITS], rows_of(c->meta), n, rp__on(c->meta));
 }

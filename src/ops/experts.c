@@ -16,12 +16,7 @@ rp_status rp__check_routes(const rp_op_meta *m, int choices, int64_t tokens, int
 
 rp_status rp__check_choices(const rp_op_call *c, int choices, int64_t experts)
 {
-    for (int64_t s = 0, slots = rp_meta_elems(&c->meta->in[choices]); s < slots; s++) {
-        int32_t expert = rp_int_get(c->in[choices], s);
-        RP_CHECK(c->ctx, expert >= 0 && expert < experts, RP_ERR_ARG, "%s: choice %d of slot %" PRId64 " is outside [0, %" PRId64 ")",
-                 c->meta->op->name, expert, s, experts);
-    }
-    return RP_OK;
+    return rp__check_ints(c, choices, experts, NULL, "choice", "of slot");
 }
 
 rp_experts_layout rp__experts_layout(const rp_ctx *ctx, int64_t slots, int64_t experts)
@@ -33,25 +28,35 @@ rp_experts_layout rp__experts_layout(const rp_ctx *ctx, int64_t slots, int64_t e
     return l;
 }
 
-void rp__experts_first(const rp_tensor *choices, int64_t experts, int32_t *first)
+static void experts_count(const rp_tensor *choices, int64_t experts, int32_t *first)
 {
     memset(first, 0, (size_t)(experts + 1) * sizeof *first);
     for (int64_t s = 0, slots = rp_meta_elems(&choices->m); s < slots; s++) first[rp_int_get(choices, s) + 1]++;
     for (int64_t e = 0; e < experts; e++) first[e + 1] += first[e];
 }
 
-void rp__experts_place(const rp_tensor *choices, int64_t experts, int32_t *first, int32_t *place)
+void rp__experts_first(const rp_op_call *c, int choices, int64_t experts, int32_t *first)
 {
-    rp__experts_first(choices, experts, first);
-    for (int64_t s = 0, slots = rp_meta_elems(&choices->m); s < slots; s++) place[s] = first[rp_int_get(choices, s)]++;
+    const rp_kernels *k = rp__op_kernels(c);
+
+    if (k->experts_order)
+        k->experts_order(rp__data(c->in[choices]), first, NULL, rp_meta_elems(&c->meta->in[choices]), experts, rp__on(c->meta));
+    else experts_count(c->in[choices], experts, first);
 }
 
 int32_t *rp__experts_sort(const rp_op_call *c, int choices, int64_t experts)
 {
-    rp_experts_layout l = rp__experts_layout(c->ctx, rp_meta_elems(&c->meta->in[choices]), experts);
+    const rp_kernels *k = rp__op_kernels(c);
+    int64_t slots       = rp_meta_elems(&c->meta->in[choices]);
+    rp_experts_layout l = rp__experts_layout(c->ctx, slots, experts);
     uint8_t *scratch    = c->scratch;
-    int32_t *place      = (int32_t *)(void *)(scratch + l.place);
+    int32_t *first = (int32_t *)(void *)(scratch + l.first), *place = (int32_t *)(void *)(scratch + l.place);
 
-    rp__experts_place(c->in[choices], experts, (int32_t *)(void *)(scratch + l.first), place);
+    if (k->experts_order) {
+        k->experts_order(rp__data(c->in[choices]), first, place, slots, experts, rp__on(c->meta));
+        return place;
+    }
+    experts_count(c->in[choices], experts, first);
+    for (int64_t s = 0; s < slots; s++) place[s] = first[rp_int_get(c->in[choices], s)]++;
     return place;
 }

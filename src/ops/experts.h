@@ -16,17 +16,16 @@
 /* For shape: checks that in[choices] is int32 and has the same number of choices for each of `tokens` rows. At least one expert must exist.
  * errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__check_routes(const rp_op_meta *m, int choices, int64_t tokens, int64_t experts);
-/* For forward: checks that each choice is in [0, experts). errors RP_ERR_ARG names the first that is not */
+/* For forward: checks that each choice is in [0, experts), unless route made them. errors RP_ERR_ARG names the first that is not */
 rp_status rp__check_choices(const rp_op_call *c, int choices, int64_t experts);
 
 /* Offsets in scratch: first, then place. */
 typedef struct { int64_t first, place, total; } rp_experts_layout;
 rp_experts_layout rp__experts_layout(const rp_ctx *ctx, int64_t slots, int64_t experts);
 
-void rp__experts_first(const rp_tensor *choices, int64_t experts, int32_t *first);
-/* Fills place[slots]; overwrites first[experts + 1] while doing so. */
-void rp__experts_place(const rp_tensor *choices, int64_t experts, int32_t *first, int32_t *place);
-/* The same in scratch laid out by rp__experts_layout; returns place. */
+/* Fills first[experts + 1]. If the device has kernels for the op, it computes this and the next, and the host does not read them. */
+void rp__experts_first(const rp_op_call *c, int choices, int64_t experts, int32_t *first);
+/* Fills place in scratch laid out by rp__experts_layout, and returns it. `first` is in use meanwhile. */
 int32_t *rp__experts_sort(const rp_op_call *c, int choices, int64_t experts);
 
 #endif

@@ -3,7 +3,8 @@
  *   in     x [R, k], rows by expert (ops/experts.h)   w [experts, n, k]   choices, R of them: int32, each in [0, experts): checked
  *   out    y [R, n]
  *   needs  x for the gradient of w, w for that of x; choices, which give the number of rows of each expert
- *   kernel kernels/gemm.h, expert after expert, in scratch that suffices for every distribution of rows, so memory follows from shapes.
+ *   kernel kernels/gemm.h, expert after expert, in scratch that suffices for every distribution of rows, so memory follows from shapes; or one kernel
+ *          of the device for all experts.
  *          The bits of an element depend only on its own row and expert; in dw, only on the expert's rows
  *
  * The gradient of an expert without rows is zero; it is written if gradients are assigned.
@@ -45,7 +46,7 @@ static rp_status backward_scratch(rp_op_meta *m, rp_gemm product)
 {
     int64_t bytes = 0;
 
-    RP_TRY(rp__gemm_scratch_most(m->ctx, &product, &bytes));
+    RP_TRY(rp__gemm_scratch_most(m->ctx, rp__op_table(m), &product, &bytes));
     m->scratch_backward_bytes = larger(m->scratch_backward_bytes, first_bytes(m) + bytes);
     return RP_OK;
 }
@@ -56,8 +57,10 @@ static rp_status fast_scratch(rp_op_meta *m)
     rp_gemm forward = product_forward(m, rows_of(m));
     int64_t bytes   = 0;
 
-    RP_TRY(rp__gemm_scratch_most(m->ctx, &forward, &bytes));
-    m->scratch_bytes = first_bytes(m) + bytes;
+    m->scratch_bytes = m->scratch_backward_bytes = first_bytes(m);
+    if (rp__op_table(m)->grouped_gemm) return RP_OK;
+    RP_TRY(rp__gemm_scratch_most(m->ctx, rp__op_table(m), &forward, &bytes));
+    m->scratch_bytes += bytes;
     for (int adds = 0; adds < 2; adds++) {
         if (m->in_grad[X]) RP_TRY(backward_scratch(m, product_dx(m, rows_of(m), adds)));
         if (!m->in_grad[W]) continue;
@@ -144,7 +147,7 @@ static rp_status forward_of(const rp_op_call *c, int64_t expert, int64_t from, i
 {
     rp_gemm g = product_forward(c->meta, rows);
 
-    return rp__gemm(c->ctx, &g, rp__data_at(c->in[X], from * g.k), rp__data_at(c->in[W], expert * g.n * g.k),
+    return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->in[X], from * g.k), rp__data_at(c->in[W], expert * g.n * g.k),
                     rp__data_at(c->out[Y], from * g.n), NULL, scratch);
 }
 
@@ -152,7 +155,7 @@ static rp_status dx_of(const rp_op_call *c, int64_t expert, int64_t from, int64_
 {
     rp_gemm g = product_dx(c->meta, rows, c->grad_adds[X]);
 
-    return rp__gemm(c->ctx, &g, rp__data_at(c->grad_out[Y], from * g.k), rp__data_at(c->in[W], expert * g.k * g.n),
+    return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->grad_out[Y], from * g.k), rp__data_at(c->in[W], expert * g.k * g.n),
                     rp__data_at(c->grad_in[X], from * g.n), NULL, scratch);
 }
 
@@ -161,7 +164,7 @@ static rp_status dw_of(const rp_op_call *c, int64_t expert, int64_t from, int64_
     rp_gemm g = product_dw(c->meta, rows, c->grad_in[W]->m.dtype, c->grad_adds[W]);
     void *to  = rp__data_at(c->grad_in[W], expert * g.m * g.n);
 
-    if (rows) return rp__gemm(c->ctx, &g, rp__data_at(c->grad_out[Y], from * g.m), rp__data_at(c->in[X], from * g.n), to, NULL, scratch);
+    if (rows) return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->grad_out[Y], from * g.m), rp__data_at(c->in[X], from * g.n), to, NULL, scratch);
     if (!g.adds) memset(to, 0, (size_t)(g.m * g.n * rp_dtype_bytes(g.c)));
     return RP_OK;
 }
@@ -178,6 +181,25 @@ static void fast_backward(const rp_op_call *c, const int32_t *first, void *scrat
     rp__op_failed(c, status);
 }
 
+/* ---- with the device's kernels, which read the number of rows of each expert from its memory ---- */
+
+static void grouped_forward(const rp_op_call *c, const int32_t *first)
+{
+    rp_gemm g = product_forward(c->meta, rows_of(c->meta));
+
+    rp__op_kernels(c)->grouped_gemm(&g, first, experts_of(c->meta), rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]));
+}
+
+static void grouped_backward(const rp_op_call *c, const int32_t *first)
+{
+    rp_gemm dx = product_dx(c->meta, rows_of(c->meta), c->grad_adds[X]);
+    rp_gemm dw = product_dw(c->meta, rows_of(c->meta), rp__grad_dtype(c, W), c->grad_adds[W]);
+    int64_t n  = experts_of(c->meta);
+
+    if (c->grad_in[X]) rp__op_kernels(c)->grouped_gemm(&dx, first, n, rp__data(c->grad_out[Y]), rp__data(c->in[W]), rp__data(c->grad_in[X]));
+    if (c->grad_in[W]) rp__op_kernels(c)->grouped_gemm(&dw, first, n, rp__data(c->grad_out[Y]), rp__data(c->in[X]), rp__data(c->grad_in[W]));
+}
+
 /* ---- forward and backward ---- */
 
 static void *after_first(const rp_op_call *c) { return (uint8_t *)c->scratch + first_bytes(c->meta); }
@@ -188,7 +210,12 @@ static void grouped_matmul_forward(const rp_op_call *c)
     double *x        = after_first(c);
     rp_status status = rp__check_choices(c, CHOICES, experts_of(c->meta));
 
-    if (status == RP_OK) rp__experts_first(c->in[CHOICES], experts_of(c->meta), first);
+    if (rp__op_failed(c, status)) return;
+    rp__experts_first(c, CHOICES, experts_of(c->meta), first);
+    if (rp__op_kernels(c)->grouped_gemm) {
+        grouped_forward(c, first);
+        return;
+    }
     for (int64_t e = 0; e < experts_of(c->meta) && status == RP_OK; e++) {
         if (first[e] == first[e + 1]) continue;
         if (rp__op_has_kernels(c)) status = forward_of(c, e, first[e], first[e + 1] - first[e], after_first(c));
@@ -201,8 +228,9 @@ static void grouped_matmul_backward(const rp_op_call *c)
 {
     int32_t *first = c->scratch;
 
-    rp__experts_first(c->in[CHOICES], experts_of(c->meta), first);
-    if (rp__op_has_kernels(c)) fast_backward(c, first, after_first(c));
+    rp__experts_first(c, CHOICES, experts_of(c->meta), first);
+    if (rp__op_kernels(c)->grouped_gemm) grouped_backward(c, first);
+    else if (rp__op_has_kernels(c)) fast_backward(c, first, after_first(c));
     else grouped_matmul_reference_backward(c, first, after_first(c));
 }
 

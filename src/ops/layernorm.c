@@ -23,7 +23,7 @@ static rp_status layernorm_shape(rp_op_meta *m)
     m->slot[MEAN] = m->slot[RSTD] = rp_meta_1d(rp_meta_stat_dtype(&m->in[X]), rp_meta_rows(&m->in[X]));
     m->scratch_bytes              = rp__op_fast(m) ? 0 : 4 * n * (int64_t)sizeof(double);
     m->scratch_backward_bytes     = 6 * n * (int64_t)sizeof(double);
-    if (rp__op_fast(m)) rp__kernels(m->ctx)->layernorm_backward_scratch(n, &m->scratch_backward_bytes, rp__on(m));
+    if (rp__op_fast(m)) rp__op_table(m)->layernorm_backward_scratch(n, &m->scratch_backward_bytes, rp__on(m));
     return RP_OK;
 }
 

@@ -95,7 +95,7 @@ static rp_status take_product(const rp_op_meta *m, rp_gemm product, int64_t *mos
 {
     int64_t bytes = 0;
 
-    RP_TRY(rp__gemm_scratch(m->ctx, &product, &bytes));
+    RP_TRY(rp__gemm_scratch(m->ctx, rp__op_table(m), &product, &bytes));
     if (bytes > *most) *most = bytes;
     return RP_OK;
 }
@@ -234,48 +234,44 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
         void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
         const void *block;
         RP_TRY(rp__streamed_block(&w, v, &block));
-        RP_TRY(rp__gemm(c->ctx, &product, rp__data(c->in[X]), block, logits, bias_at(c, v), scratch + l->products));
+        RP_TRY(rp__gemm(c->ctx, rp__op_table(c->meta), &product, rp__data(c->in[X]), block, logits, bias_at(c, v), scratch + l->products));
         rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, (float)softcap_of(m), rp__data(c->in[LABELS]), v, top, sum, picked,
                                               rows, classes, rp__on(m));
     }
     return RP_OK;
 }
 
-static rp_status run_forward(const rp_op_call *c, double *loss)
+static rp_status run_forward(const rp_op_call *c)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    const int32_t *labels          = rp__data(c->in[LABELS]);
+    const rp_kernels *k            = rp__op_kernels(c);
     layout l                       = lay_out(c->meta, false);
     uint8_t *scratch               = c->scratch;
+    int64_t rows                   = rows_of(c->meta);
     float *top = (float *)(scratch + l.rows[0]), *sum = (float *)(scratch + l.rows[1]), *picked = (float *)(scratch + l.rows[2]);
-    float *lse = c->meta->n_slot ? rp__data(c->slot[LSE]) : NULL;
 
-    *loss = 0;
-    if (rows_of(c->meta) == 0) return RP_OK;
-    RP_TRY(fold_blocks(c, scratch, &l));
-    for (int64_t r = 0; r < rows_of(c->meta); r++) {
-        bool counts = labels[r] != a->ignore_index;
-        float whole = counts ? top[r] + logf(sum[r]) : 0;
-        if (counts) *loss += (double)(whole - picked[r]);
-        if (lse) lse[r] = whole;
+    if (rows == 0) {
+        rp__tensor_zero(c->out[LOSS]);
+        return RP_OK;
     }
+    RP_TRY(fold_blocks(c, scratch, &l));
+    k->cross_entropy_rows(top, sum, picked, rp__data(c->in[LABELS]), a->ignore_index, sum, c->meta->n_slot ? rp__data(c->slot[LSE]) : NULL, rows,
+                          rp__on(c->meta));
+    k->cross_entropy_total(sum, a->weight, rp__data(c->out[LOSS]), rows, rp__on(c->meta));
     return RP_OK;
 }
 
 static void linear_cross_entropy_forward(const rp_op_call *c)
 {
     const rp_attr_cross_entropy *a = c->attr;
-    rp_status status = rp__check_labels(c, LABELS, classes_of(c->meta), a->ignore_index);
-    double sum = 0;
 
-    if (status == RP_OK && rp__op_has_kernels(c)) status = run_forward(c, &sum);
-    else if (status == RP_OK) sum = rp__reference_loss(c);
-    if (status != RP_OK) rp__op_failed(c, status);
-    else rp_elem_put(c->out[LOSS], 0, (double)a->weight * sum);
+    if (rp__op_failed(c, rp__check_ints(c, LABELS, classes_of(c->meta), &a->ignore_index, "label", "of row"))) return;
+    if (rp__op_has_kernels(c)) rp__op_failed(c, run_forward(c));
+    else rp_elem_put(c->out[LOSS], 0, (double)a->weight * rp__reference_loss(c));
 }
 
 /* dx is summed over all blocks in fp32, in the gradient itself if that is fp32. */
-typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; float factor; rp_streamed w; } backward_run;
+typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; rp_streamed w; } backward_run;
 
 /* The block's logits: kept, or recomputed into the memory of their gradient. */
 static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
@@ -285,7 +281,7 @@ static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_
     *logits = kept_logits(c, v);
     if (*logits) return RP_OK;
     *logits = b->logits;
-    return rp__gemm(c->ctx, &recompute, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
+    return rp__gemm(c->ctx, rp__op_table(c->meta), &recompute, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
 }
 
 /* The gradient of the bias for the block's classes; rows are summed in order. */
@@ -308,16 +304,16 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
     RP_TRY(rp__streamed_block(&b->w, v, &block));
     RP_TRY(block_logits(c, b, v, classes, block, &logits));
     rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, (float)softcap_of(m), b->logits, rp__data(c->in[LABELS]), a->ignore_index, v,
-                                            rp__data(c->slot[LSE]), b->factor, rows_of(m), classes, rp__on(m));
+                                            rp__data(c->slot[LSE]), a->weight, rp__data(c->grad_out[LOSS]), rows_of(m), classes, rp__on(m));
     add_dbias(c, b, v, classes);
-    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, &dx, b->logits, block, b->dx, NULL, b->products));
+    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, rp__op_table(c->meta), &dx, b->logits, block, b->dx, NULL, b->products));
     if (!c->grad_in[W]) return RP_OK;
     rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
-    RP_TRY(rp__gemm(c->ctx, &dw, b->logits, x, rp__streamed_gradient(&b->w, v), NULL, b->products));
+    RP_TRY(rp__gemm(c->ctx, rp__op_table(c->meta), &dw, b->logits, x, rp__streamed_gradient(&b->w, v), NULL, b->products));
     return rp__streamed_send(&b->w, v);
 }
 
-static rp_status run_backward(const rp_op_call *c, float factor)
+static rp_status run_backward(const rp_op_call *c)
 {
     const rp_op_meta *m = c->meta;
     layout l            = lay_out(m, true);
@@ -325,7 +321,7 @@ static rp_status run_backward(const rp_op_call *c, float factor)
     bool in_place       = c->grad_in[X] && rp__grad_dtype(c, X) == RP_F32;
     int64_t q = block_classes(m), n = rp_meta_elems(&m->in[X]);
     backward_run b = { scratch + l.logits, scratch + l.products, in_place ? rp__data(c->grad_in[X]) : (float *)(scratch + l.dx),
-                       in_place && c->grad_adds[X], factor, open_weights(c, scratch, &l) };
+                       in_place && c->grad_adds[X], open_weights(c, scratch, &l) };
 
     if (rows_of(m) == 0) {
         for (int i = W; i < m->n_in; i++)
@@ -341,12 +337,10 @@ static rp_status run_backward(const rp_op_call *c, float factor)
 
 static void linear_cross_entropy_backward(const rp_op_call *c)
 {
-    double factor    = (double)((const rp_attr_cross_entropy *)c->attr)->weight * rp_elem_get(c->grad_out[LOSS], 0);
-    rp_status status = RP_OK;
+    const rp_attr_cross_entropy *a = c->attr;
 
-    if (rp__op_has_kernels(c)) status = run_backward(c, (float)factor);
-    else rp__reference_loss_gradients(c, factor);
-    if (status != RP_OK) rp__op_failed(c, status);
+    if (rp__op_has_kernels(c)) rp__op_failed(c, run_backward(c));
+    else rp__reference_loss_gradients(c, (double)a->weight * rp_elem_get(c->grad_out[LOSS], 0));
 }
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }

@@ -44,7 +44,7 @@ static rp_status backward_scratch(rp_op_meta *m, rp_gemm product)
 {
     int64_t bytes = 0;
 
-    RP_TRY(rp__gemm_scratch(m->ctx, &product, &bytes));
+    RP_TRY(rp__gemm_scratch(m->ctx, rp__op_table(m), &product, &bytes));
     m->scratch_backward_bytes = larger(m->scratch_backward_bytes, bytes);
     return RP_OK;
 }
@@ -54,7 +54,7 @@ static rp_status fast_scratch(rp_op_meta *m)
 {
     rp_gemm forward = product_forward(m);
 
-    RP_TRY(rp__gemm_scratch(m->ctx, &forward, &m->scratch_bytes));
+    RP_TRY(rp__gemm_scratch(m->ctx, rp__op_table(m), &forward, &m->scratch_bytes));
     for (int adds = 0; adds < 2; adds++) {
         if (m->in_grad[X]) RP_TRY(backward_scratch(m, product_dx(m, adds)));
         if (!m->in_grad[W]) continue;
@@ -126,7 +126,7 @@ static void matmul_forward(const rp_op_call *c)
         return;
     }
     rp_gemm g = product_forward(c->meta);
-    rp__op_failed(c, rp__gemm(c->ctx, &g, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]),
+    rp__op_failed(c, rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]),
                               g.bias ? rp__data(c->in[B]) : NULL, c->scratch));
 }
 
@@ -187,13 +187,13 @@ static void fast_backward(const rp_op_call *c)
 
     if (c->grad_in[X]) {
         rp_gemm g = product_dx(c->meta, c->grad_adds[X]);
-        status    = rp__gemm(c->ctx, &g, rp__data(c->grad_out[Y]), rp__data(c->in[W]), rp__data(c->grad_in[X]), NULL, c->scratch);
+        status    = rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data(c->grad_out[Y]), rp__data(c->in[W]), rp__data(c->grad_in[X]), NULL, c->scratch);
     }
     if (c->grad_in[W] && status == RP_OK) {
         const rp_attr_matmul *a = c->attr;
         rp_gemm g = product_dw(c->meta, c->grad_in[W]->m.dtype, c->grad_adds[W]);
         void *x = rp__data(c->in[X]), *dy = rp__data(c->grad_out[Y]);
-        status = rp__gemm(c->ctx, &g, a->transpose_w ? dy : x, a->transpose_w ? x : dy, rp__data(c->grad_in[W]), NULL, c->scratch);
+        status = rp__gemm(c->ctx, rp__op_table(c->meta), &g, a->transpose_w ? dy : x, a->transpose_w ? x : dy, rp__data(c->grad_in[W]), NULL, c->scratch);
     }
     rp__op_failed(c, status);
 }

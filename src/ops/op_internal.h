@@ -16,7 +16,11 @@
  * for the code that will run. An op whose kernels take strides checks only m->fast. */
 bool rp__op_fast(const rp_op_meta *m);
 
-/* The table of kernels for this call: the device's if rp__op_fast, else the empty one. */
+/* Does the device run the op with its own kernels? Then the op's code launches them and reads no tensor. Else the host runs the code. */
+bool rp__op_launches(const rp_op_meta *m);
+/* The table of kernels for the code of this op, wherever it runs. */
+const rp_kernels *rp__op_table(const rp_op_meta *m);
+/* The same if rp__op_fast, else the empty table. */
 const rp_kernels *rp__op_kernels(const rp_op_call *c);
 
 /* The last argument of this call's kernels. */

@@ -28,8 +28,8 @@ static double relu2_slope(double y, double unused)
     return 2 * sqrt(y);
 }
 
-static void relu2_forward(const rp_op_call *c) { rp__unary_forward(c, NULL, relu2, 0); }
-static void relu2_backward(const rp_op_call *c) { rp__unary_backward(c, NULL, c->out[Y], relu2_slope, 0); }
+static void relu2_forward(const rp_op_call *c) { rp__unary_forward(c, rp__op_kernels(c)->relu2_forward, relu2, 0); }
+static void relu2_backward(const rp_op_call *c) { rp__unary_backward(c, rp__op_kernels(c)->relu2_backward, c->out[Y], relu2_slope, 0); }
 
 static const rp_op_case relu2_cases[] = {
     { "odd sizes",    .in = { { 3, 5, 7 } }, .roundings = 1 },                 /* backward reads y, which is rounded */

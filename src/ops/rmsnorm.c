@@ -26,7 +26,7 @@ static rp_status rmsnorm_shape(rp_op_meta *m)
     m->scratch_backward_bytes = 5 * n * (int64_t)sizeof(double);
     if (rp__op_fast(m)) {
         m->scratch_bytes = 0;
-        rp__kernels(m->ctx)->rmsnorm_backward_scratch(n, &m->scratch_backward_bytes, rp__on(m));
+        rp__op_table(m)->rmsnorm_backward_scratch(n, &m->scratch_backward_bytes, rp__on(m));
     }
     return RP_OK;
 }

@@ -41,18 +41,6 @@ static rp_cost rotary_cost(const rp_op_meta *m, rp_pass pass)
                       .write_bytes = b };
 }
 
-static rp_status check_positions(const rp_op_call *c)
-{
-    int64_t limit = c->meta->in[COS].dim[0], count = rp_meta_elems(&c->meta->in[POSITIONS]);
-
-    for (int64_t i = 0; i < count; i++) {
-        int32_t p = rp_int_get(c->in[POSITIONS], i);
-        RP_CHECK(c->ctx, p >= 0 && p < limit, RP_ERR_ARG, "rotary: position %d of token %" PRId64 " is outside [0, %" PRId64 ")", p, i,
-                 limit);
-    }
-    return RP_OK;
-}
-
 /* Rotates one head's row in place; sign -1 rotates back. */
 static void turn(const rp_op_call *c, int64_t token, double sign, double *x)
 {
@@ -80,7 +68,7 @@ static void rotary_forward(const rp_op_call *c)
 {
     int64_t rows = rp_meta_rows(&c->meta->in[X]), heads = c->meta->in[X].dim[2];
 
-    if (rp__op_failed(c, check_positions(c))) return;
+    if (rp__op_failed(c, rp__check_ints(c, POSITIONS, c->meta->in[COS].dim[0], NULL, "position", "of token"))) return;
     if (run_kernel(c, c->in[X], c->out[Y], false, false)) return;
     for (int64_t r = 0; r < rows; r++) {
         rp_row_get(c->in[X], r, c->scratch);

@@ -83,6 +83,7 @@ static void route_forward(const rp_op_call *c)
     int64_t n = rp_meta_dim(&c->meta->in[LOGITS], -1), rows = rp_meta_rows(&c->meta->in[LOGITS]);
     double *x = c->scratch;
 
+    rp__ints_within(c, CHOICES, n);
     if (kernels->route_forward) {
         kernels->route_forward(c->meta->in[LOGITS].dtype, rp__data(c->in[LOGITS]), rp__data(c->out[WEIGHTS]), rp__data(c->out[CHOICES]), rows,
                                n, a->k, a->renormalise, rp__on(c->meta));
@@ -125,7 +126,7 @@ static void route_backward(const rp_op_call *c)
     double *x = c->scratch;
 
     if (!c->grad_out[WEIGHTS]) {
-        for (int64_t e = 0; e < rows * n && !c->grad_adds[LOGITS]; e++) rp_elem_put(c->grad_in[LOGITS], e, 0);
+        if (!c->grad_adds[LOGITS]) rp__tensor_zero(c->grad_in[LOGITS]);
         return;
     }
     if (kernels->route_backward) {

@@ -66,9 +66,9 @@ static void put_part(const rp_op_call *c, const rp_tensor *dy, rp_strips p)
 {
     const rp_kernels *k = rp__op_kernels(c);
 
-    if (k->copy_strips && dy) {
-        k->copy_strips(dy->m.dtype, rp__tensor_data(dy), p.width, rp__grad_dtype(c, X), rp__data_at(c->grad_in[X], p.start), p.stride,
-                       c->grad_adds[X], p.strips, p.width, rp__on(c->meta));
+    if (k->copy_strips) {
+        k->copy_strips(dy ? dy->m.dtype : c->meta->in[X].dtype, rp__data(dy), p.width, rp__grad_dtype(c, X),
+                       rp__data_at(c->grad_in[X], p.start), p.stride, c->grad_adds[X], p.strips, p.width, rp__on(c->meta));
         return;
     }
     for (int64_t e = 0; e < p.strips * p.width; e++)

@@ -23,7 +23,7 @@ static rp_status weight_norm_shape(rp_op_meta *m)
              b->dim[1] == a->dim[0], RP_ERR_SHAPE, "weight_norm: w is %s, a %s and b %s, expected w %s, a [r, in] and b [out, r]", rp_meta_str(w),
              rp_meta_str(a), rp_meta_str(b), in ? "[out, in]" : "[in, out]");
     m->out[N] = rp_meta_1d(w->dtype, b->dim[0]);
-    if (rp__op_fast(m)) rp__kernels(m->ctx)->weight_norm_scratch(!in, b->dim[0], a->dim[1], a->dim[0], &m->scratch_bytes, rp__on(m));
+    if (rp__op_fast(m)) rp__op_table(m)->weight_norm_scratch(!in, b->dim[0], a->dim[1], a->dim[0], &m->scratch_bytes, rp__on(m));
     return RP_OK;
 }
 

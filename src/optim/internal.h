@@ -35,7 +35,9 @@ struct rp_optim {
     bool failed;                        /* a disk error occurred */
 };
 
-/* The kernels of the machine if they support these tensors, else the empty table, with which an update runs its reference. */
-const rp_kernels *rp__optim_kernels(const rp_optim *optim, const rp_tensor *param, const rp_tensor *grad);
+/* Does the device update this parameter with its own kernels? Else the host's code acts as a kernel (rp__mem_enter). */
+bool rp__optim_launches(const rp_optim *optim, const rp_tensor *param, const rp_tensor *grad);
+/* The device's kernels if it launches them; else the host's if they support these tensors; else the empty table: an update runs its reference. */
+const rp_kernels *rp__optim_kernels(const rp_optim *optim, const rp_tensor *param, const rp_tensor *grad, bool launches);
 
 #endif

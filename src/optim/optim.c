@@ -192,18 +192,19 @@ static double squares_in_order(const rp_tensor *grad, int64_t n)
 
 void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
 {
-    const rp_kernels *k = rp__optim_kernels(o, o->slots[i].param.tensor, grad);
+    bool launches       = rp__optim_launches(o, o->slots[i].param.tensor, grad);
+    const rp_kernels *k = rp__optim_kernels(o, o->slots[i].param.tensor, grad, launches);
     rp_slice slice      = o->slots[i].param.slice;
     double *sum         = &o->slots[i].sum_squares;
     double began        = rp__watch_begin(o->ctx);
     unsigned mode       = rp__fp_enter();
 
-    rp__mem_enter(o->ctx);
+    if (!launches) rp__mem_enter(o->ctx);
     if (!grad->storage->data) *sum = 0;
     else if (k->sum_squares)
         k->sum_squares(grad->m.dtype, rp__tensor_data(grad), slice.first, slice.count, sum, &o->ctx->on);
     else *sum = squares_in_order(grad, slice.count);
-    rp__mem_leave(o->ctx);
+    if (!launches) rp__mem_leave(o->ctx);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = "norm", .path = o->slots[i].param.path,
                                      .bytes = rp_meta_bytes(&grad->m), .began = began });

@@ -8,11 +8,17 @@
 
 /* ---- at once ---- */
 
-const rp_kernels *rp__optim_kernels(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad)
+static bool is_fast(const rp_tensor *param, const rp_tensor *grad)
 {
-    bool fast = param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 && rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
+    return param->m.dtype != RP_F64 && grad->m.dtype != RP_F64 && rp_tensor_is_dense(param) && rp_tensor_is_dense(grad);
+}
 
-    return fast ? rp__kernels(o->ctx) : rp__kernels_none();
+bool rp__optim_launches(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad) { return o->ctx->device[0]->runs && is_fast(param, grad); }
+
+const rp_kernels *rp__optim_kernels(const rp_optim *o, const rp_tensor *param, const rp_tensor *grad, bool launches)
+{
+    if (launches) return rp__kernels(o->ctx);
+    return is_fast(param, grad) ? rp__kernels_inside(o->ctx) : rp__kernels_none();
 }
 
 static void *data_of(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
@@ -44,29 +50,39 @@ static int64_t update_bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
     return 2 * bytes + rp_meta_bytes(&grad->m);
 }
 
-static void update_run(const rp_optim *o, int i, const rp_tensor *grad, const rp_optim_call *call, int64_t bytes)
+static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
+
+/* The call for elements of a window of host memory. */
+static rp_optim_call in_window(rp_optim_call call, const rp_state_store_view *v)
+{
+    call.n = v->count;
+    call.first += v->first;
+    call.param = element(call.param, call.param_dtype, v->first);
+    call.grad  = element((void *)call.grad, call.grad_dtype, v->first);
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = v->part[k];
+    call.master      = v->part[RP_OPTIM_MASTER];
+    call.sum_squares = NULL;
+    return call;
+}
+
+/* window NULL: the whole parameter. */
+static void update_run(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step, const rp_state_store_view *window, int64_t bytes)
 {
     const rp_optim_slot *s = &o->slots[i];
+    bool launches          = !window && rp__optim_launches(o, s->param.tensor, grad);
     double began           = rp__watch_begin(o->ctx);
     unsigned mode          = rp__fp_enter();
 
-    rp__mem_enter(o->ctx);
-    o->kind->update(rp__optim_kernels(o, s->param.tensor, grad), call);
-    rp__mem_leave(o->ctx);
+    if (!launches) rp__mem_enter(o->ctx);
+    rp_optim_call call = make_call(o, i, grad, step);
+    if (window) call = in_window(call, window);
+    o->kind->update(rp__optim_kernels(o, s->param.tensor, grad, launches), &call);
+    if (!launches) rp__mem_leave(o->ctx);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes, .began = began });
 }
 
-static void update_at_once(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
-{
-    rp_optim_call call = make_call(o, i, grad, step);
-
-    update_run(o, i, grad, &call, update_bytes_of(&o->slots[i], grad));
-}
-
-/* ---- window by window ---- */
-
-static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
+/* ---- window by window: their states are in host memory, so the host updates ---- */
 
 /* Fills parts that no update has written: moments with zero, a master with its bf16 parameter. */
 static rp_status fill_fresh(const rp_optim *o, const rp_state_store_view *v)
@@ -105,32 +121,17 @@ static rp_status keep(rp_optim *o)
     return RP_OK;
 }
 
-static rp_optim_call call_of_window(const rp_optim_call *all, const rp_state_store_view *v)
-{
-    rp_optim_call call = *all;
-
-    call.n     = v->count;
-    call.first = all->first + v->first;
-    call.param = element(all->param, all->param_dtype, v->first);
-    call.grad  = element((void *)all->grad, all->grad_dtype, v->first);
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = v->part[k];
-    call.master      = v->part[RP_OPTIM_MASTER];
-    call.sum_squares = NULL;
-    return call;
-}
-
 /* The sum of squares is computed over the whole gradient, because adding sums of windows would round differently. */
 static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
 {
-    rp_optim_call all = make_call(o, i, grad, step);
-    int64_t n         = o->slots[i].param.slice.count;
+    int64_t n = o->slots[i].param.slice.count;
 
     if (step->measure) rp__optim_measure(o, i, grad);
     for (int64_t at = 0; at < n; at += o->window.count) {
         RP_TRY(update_take(o, i, ~0u, at));
-        rp_optim_call call = call_of_window(&all, &o->window);
-        int64_t bytes      = 2 * o->window.count * rp_dtype_bytes(all.param_dtype) + o->window.count * rp_dtype_bytes(all.grad_dtype);
-        update_run(o, i, grad, &call, bytes);
+        const rp_optim_slot *slot = &o->slots[i];
+        int64_t size = 2 * rp_dtype_bytes(slot->param.tensor->m.dtype) + rp_dtype_bytes(grad->m.dtype);
+        update_run(o, i, grad, step, &o->window, o->window.count * size);
         RP_TRY(keep(o));
     }
     return RP_OK;
@@ -150,7 +151,7 @@ void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_
 {
     RP_BUG_IF(i < 0 || i >= o->n_params || !rp_meta_same_shape(&grad->m, &o->slots[i].param.tensor->m));
     RP_BUG_IF(!rp_tensor_is_dense(o->slots[i].param.tensor) || !rp_tensor_is_dense(grad));
-    if (grad->storage->data && !o->store) update_at_once(o, i, grad, step);
+    if (grad->storage->data && !o->store) update_run(o, i, grad, step, NULL, update_bytes_of(&o->slots[i], grad));
     else if (grad->storage->data && !o->failed) o->failed = update_windows(o, i, grad, step) != RP_OK;
     note_writes(&o->slots[i]);
 }

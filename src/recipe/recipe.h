@@ -11,6 +11,8 @@
 
 #include "policy/modes.h"
 
+typedef enum { RP_DEVICE_CPU, RP_DEVICE_SIM, RP_DEVICE_EMU, RP_DEVICE_CUDA } rp_recipe_device;
+
 typedef struct { bool set; int64_t value; } rp_opt_int;
 typedef struct { bool set; double value; } rp_opt_number;
 typedef struct { int n; const char **item; } rp_text_list;
@@ -87,6 +89,7 @@ struct rp_recipe {
     rp_opt_int save_every_n_steps;
     int64_t keep_last_n;
     rp_resume resume;
+    int device;                                 /* rp_recipe_device */
     int64_t log_every_n_steps, threads;
     bool tensorboard, profile;
     const char *plan;

@@ -120,6 +120,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .flags = KEY_FREE, .help = "auto: resume from the newest state in output_dir, if there is one; or the path of a state" },
     { "log_every_n_steps", KEY_INT, AT(log_every_n_steps), "1", NULL, 1, MOST,
       .flags = KEY_FREE, .help = "steps between two lines on the terminal" },
+    { "device", KEY_WORD, AT(device), "cpu", "cpu sim emu cuda",
+      .help = "where to compute: cuda is an NVIDIA GPU, emu the same kernels on an emulated GPU, sim references in double; --device only predicts" },
     { "threads", KEY_INT, AT(threads), "0", NULL, 0, 4096, .help = "0: all cores of this process" },
     { "tensorboard", KEY_BOOL, AT(tensorboard), "false", .flags = KEY_FREE,
       .help = "also write the numbers of metrics.jsonl as event files, to output_dir/tensorboard" },

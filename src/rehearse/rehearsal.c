@@ -77,7 +77,7 @@ static rp_status open_ctx(rp_rehearsal *r)
     };
     rp_status status = rp_ctx_new(&options, &r->ctx);
 
-    RP_CHECK(caller, status == RP_OK, status, "cannot open a context for the rehearsal: %s", rp_status_text(status));
+    RP_CHECK(caller, status == RP_OK, status, "cannot open a context for the rehearsal: %s", *rp_error(NULL) ? rp_error(NULL) : rp_status_text(status));
     enter(r);
     return rp__rehearsal_end(r, rehearsal_build(r));
 }

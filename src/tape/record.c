@@ -218,6 +218,7 @@ static void count_forward(rp_tape *tape, const rp_op_meta *m)
 {
     if (m->op->cost) tape->stats.step_flops += m->op->cost(m, RP_FORWARD).flops;
     tape->stats.n_calls++;
+    tape->stats.host_fallback_ops += rp__op_falls_back(m);
 }
 
 static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor *const *made)

@@ -104,6 +104,7 @@ void rp__tape_reset(rp_ctx *ctx);
 typedef struct {
     int64_t step_flops, recompute_flops;      /* forward and backward without replays · replays */
     int64_t n_calls, n_replayed, offloaded_bytes;
+    int64_t host_fallback_ops;                /* of n_calls, those that the host computes because the device has no kernels for them */
     int64_t n_evicted, evicted_bytes;         /* values dropped because of the memory limit; recompute_flops includes their cost */
     int64_t moved_bytes;                      /* bytes moved because of the memory limit, to merge several holes into one */
 } rp_tape_stats;

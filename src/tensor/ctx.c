@@ -1,5 +1,6 @@
 /* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
 #include "base/sized.h"
+#include "kernels/gpu/gpu.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
@@ -8,7 +9,7 @@
 #include <string.h>
 
 static const rp_device devices[] = {
-#define RP_DEVICE(name, kernels, memory) { name, kernels, &memory },
+#define RP_DEVICE(name, kernels, memory, runs) { name, kernels, &memory, runs },
 #include "tensor/devices.def"
 #undef RP_DEVICE
 };
@@ -32,6 +33,7 @@ static rp_status add_device(rp_ctx *ctx, const char *name, int64_t limit_bytes)
     for (int i = 0; i < RP_COUNT(devices); i++) {
         if (strcmp(devices[i].name, name)) continue;
         int at = ctx->n_devices;
+        if (devices[i].memory->ready && !ctx->options.shapes_only) RP_TRY(devices[i].memory->ready(ctx));
         RP_TRY(rp__mem_space_new(ctx, devices[i].memory, limit_bytes, ctx->options.shapes_only, &ctx->space[at]));
         ctx->device[at] = &devices[i];
         ctx->n_devices  = at + 1;
@@ -45,6 +47,7 @@ static rp_status add_first(rp_ctx *ctx, const char *name)
 {
     RP_TRY(add_device(ctx, name ? name : devices[0].name, ctx->options.memory_limit_bytes));
     if (rp__mem_on_host(ctx->space[0])) return RP_OK;
+    ctx->far  = rp__mem_is_far(ctx->space[0]);
     ctx->host = 1;
     return add_device(ctx, devices[0].name, 0);
 }
@@ -77,6 +80,7 @@ rp_status rp_ctx_new_sized(size_t size, const rp_ctx_options *options, rp_ctx **
     if (!known) status = RP_ERR_UNSUPPORTED;
     if (status == RP_OK) status = add_first(ctx, ctx->options.device);
     if (status == RP_OK) status = rp__mem_queue_open(ctx, &ctx->on);
+    rp__refusal_set(status == RP_OK ? NULL : ctx);
     if (status != RP_OK) {
         rp_ctx_free(ctx);
         return status;

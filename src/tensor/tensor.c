@@ -87,9 +87,22 @@ const int64_t *rp_tensor_strides(const rp_tensor *t)
     return t->stride;
 }
 
+/* The start of the storage for the code that runs now: kernels, or host code that acts as a kernel (rp__mem_inside). */
+static uint8_t *base_of(rp_storage *s)
+{
+    const rp_ctx *ctx = s->ctx;
+
+    if (!ctx->far || !ctx->inside || !s->data) return s->data;
+    if (__atomic_load_n(&s->turn, __ATOMIC_ACQUIRE) == ctx->turn) return s->inside;
+    uint8_t *inside = rp__mem_inside(ctx, s->data, s->bytes);
+    __atomic_store_n(&s->inside, inside, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->turn, ctx->turn, __ATOMIC_RELEASE);
+    return inside;
+}
+
 void *rp__tensor_data(const rp_tensor *t)
 {
-    return t->storage->data ? t->storage->data + t->start * rp_dtype_bytes(t->m.dtype) : NULL;
+    return t->storage->data ? base_of(t->storage) + t->start * rp_dtype_bytes(t->m.dtype) : NULL;
 }
 
 bool rp_tensor_is_dense(const rp_tensor *t)
@@ -243,13 +256,13 @@ static void store_to(rp_dtype dtype, void *p, int64_t at, double value)
 /* Tensors are on device 0. If the host is another device, the host reaches them directly only inside rp__mem_enter. */
 static inline bool is_apart(const rp_ctx *ctx) { return ctx->host && !ctx->inside; }
 
-static uint8_t *address_of(const rp_tensor *t, int64_t at) { return t->storage->data + at * rp_dtype_bytes(t->m.dtype); }
+static uint8_t *address_of(const rp_tensor *t, int64_t at) { return base_of(t->storage) + at * rp_dtype_bytes(t->m.dtype); }
 
 static double tensor_load(const rp_tensor *t, int64_t at)
 {
     double one = 0;
 
-    if (!is_apart(t->ctx)) return load_from(t->m.dtype, t->storage->data, at);
+    if (!is_apart(t->ctx)) return load_from(t->m.dtype, base_of(t->storage), at);
     rp__mem_copy(t->ctx, &one, address_of(t, at), rp_dtype_bytes(t->m.dtype));
     rp__mem_sync(t->ctx);
     return load_from(t->m.dtype, &one, 0);
@@ -260,7 +273,7 @@ static void store(rp_tensor *t, int64_t at, double value)
     double one = 0;
 
     if (!is_apart(t->ctx)) {
-        store_to(t->m.dtype, t->storage->data, at, value);
+        store_to(t->m.dtype, base_of(t->storage), at, value);
         return;
     }
     store_to(t->m.dtype, &one, 0, value);
@@ -463,7 +476,7 @@ void rp__tensor_zero(rp_tensor *t)
     rp__mem_enter(t->ctx);
     for (int64_t r = 0; r < rows; r++) {
         int64_t at = row_start(t, r);
-        for (int64_t i = 0; i < n; i++) memset(t->storage->data + (at + i * last_stride(t)) * size, 0, (size_t)size);
+        for (int64_t i = 0; i < n; i++) memset(base_of(t->storage) + (at + i * last_stride(t)) * size, 0, (size_t)size);
     }
     rp__mem_leave(t->ctx);
 }
@@ -483,7 +496,8 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
 /* Elements of a strided tensor may share one location, so they are added one after the other, without the kernel. */
 static bool kernel_adds(const rp_tensor *to, const rp_tensor *from)
 {
-    return rp__kernels(to->ctx)->copy_strips && rp_tensor_is_dense(to) && rp_tensor_is_dense(from) && (to->m.dtype == RP_F32 || to->m.dtype == RP_BF16) &&
+    return rp__kernels_inside(to->ctx)->copy_strips && rp_tensor_is_dense(to) && rp_tensor_is_dense(from) &&
+           (to->m.dtype == RP_F32 || to->m.dtype == RP_BF16) &&
            (from->m.dtype == RP_F32 || from->m.dtype == RP_BF16);
 }
 
@@ -495,7 +509,7 @@ void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
     if (!to->storage->data) return;
     rp__mem_enter(ctx);
     if (kernel_adds(to, from))
-        rp__kernels(ctx)->copy_strips(from->m.dtype, rp__tensor_data(from), n, to->m.dtype, rp__tensor_data(to), n, true, 1, n, &ctx->on);
+        rp__kernels_inside(ctx)->copy_strips(from->m.dtype, rp__tensor_data(from), n, to->m.dtype, rp__tensor_data(to), n, true, 1, n, &ctx->on);
     else for (int64_t i = 0; i < n; i++) tensor_put(to, i, rp_elem_get(to, i) + rp_elem_get(from, i));
     rp__mem_leave(ctx);
 }

@@ -16,13 +16,19 @@
  * created on device 0 only. errors RP_ERR_ARG no such device, or too many · RP_ERR_MEMORY */
 rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index);
 
+/* The last elements of a storage that passed rp__check_ints, and their version. */
+typedef struct { uint64_t version; int64_t start, count, limit, other; } rp_checked;
+
 typedef struct rp_storage {
     rp_ctx *ctx;
     int refs, device;
     rp_mem_class mem_class;
     int64_t bytes, offset;
     uint8_t *data;                  /* NULL in a shapes-only context */
+    uint8_t *inside;                /* rp__mem_inside(data) during the ctx->turn `turn` */
+    uint64_t turn;
     uint64_t version;
+    rp_checked checked;
     const char *writer;             /* the op or function that wrote last; static text */
     struct rp_storage *next, **link;   /* list of movable storages; link NULL: not movable */
 } rp_storage;

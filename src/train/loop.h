@@ -33,6 +33,8 @@ typedef struct {
 
 /* The options of a context for this recipe: threads, seed and memory limit. */
 rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe);
+/* The recipe's device for rp_ctx_options; NULL: the CPU. */
+const char *rp__recipe_device(const rp_recipe *recipe);
 
 /* Check the recipe's data. The files must exist. With a tokenizer, up to `most_bytes` of data are read and cut into samples as a run does. If there is
  * more data, the first RP_LOOK_OBJECTS JSON objects of as many files are read and dropped (`looked`). Errors are in the report and in the status.

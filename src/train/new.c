@@ -34,11 +34,18 @@ static int64_t budget_of(const rp_recipe *recipe)
     return left > 1 ? left : 1;
 }
 
+const char *rp__recipe_device(const rp_recipe *recipe)
+{
+    static const char *const names[] = { [RP_DEVICE_CPU] = NULL, [RP_DEVICE_SIM] = "sim", [RP_DEVICE_EMU] = "emu", [RP_DEVICE_CUDA] = "cuda" };
+
+    return names[recipe->device];
+}
+
 rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe)
 {
     return (rp_ctx_options){
         .memory_limit_bytes = budget_of(recipe),
-        .threads = (int)recipe->threads, .seed = (uint64_t)recipe->seed,
+        .threads = (int)recipe->threads, .seed = (uint64_t)recipe->seed, .device = rp__recipe_device(recipe),
     };
 }
 

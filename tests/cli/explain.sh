@@ -34,3 +34,7 @@ activation_checkpointing:
 YAML
 slots rules.yaml | grep rules.yaml
 grep -c '^- ' all >/dev/null && sed -n 's/^\(peak\) .*/\1/p; s/^\(module, each\) .*/\1/p; s/^\(at the peak\) .*/\1/p' all
+# The emulated GPU has kernels for each op of a Llama, and so has the CPU.
+for device in cpu emu; do
+    for command in plan explain; do REPRISE_TEST_DEVICE=$device reprise $command "$@" --json | grep -o '"host_fallback_ops": [0-9]*'; done
+done

@@ -66,7 +66,7 @@ static job job_new(rp_ctx *ctx, rp_gemm g, const rp_kernels *own, int64_t shift)
     int64_t ab = rp_dtype_bytes(g.ab), scratch_bytes = 0;
 
     if (own) own->gemm_scratch(&g, &scratch_bytes);
-    else assert_ok(ctx, rp__gemm_scratch(ctx, &g, &scratch_bytes));
+    else assert_ok(ctx, rp__gemm_scratch(ctx, rp__kernels(ctx), &g, &scratch_bytes));
     j.a       = buffer_new(g.m * g.k * ab, shift * ab);
     j.b       = buffer_new(g.k * g.n * ab, shift * ab);
     j.bias    = buffer_new(g.n * ab, shift * ab);
@@ -84,7 +84,7 @@ static void job_run(job *j)
     const void *bias = j->g.bias ? j->bias.at : NULL;
 
     if (j->own) j->own->gemm(&j->g, j->a.at, j->b.at, j->c.at, bias, j->scratch.at);
-    else assert_ok(j->ctx, rp__gemm(j->ctx, &j->g, j->a.at, j->b.at, j->c.at, bias, j->scratch.at));
+    else assert_ok(j->ctx, rp__gemm(j->ctx, rp__kernels(j->ctx), &j->g, j->a.at, j->b.at, j->c.at, bias, j->scratch.at));
 }
 
 static void job_free(job *j)
@@ -265,11 +265,11 @@ static void a_rehearsal_on_shapes_asks_for_the_same_scratch(void **state)
         rp_gemm g = { .ab = dtypes[d].ab, .c = dtypes[d].c, .m = 576, .n = 1536, .k = 1024, .transpose_a = true, .adds = true,
                       .on.threads = 2 };
         int64_t a = -1, b = -2, c = -3;
-        assert_ok(shapes, rp__gemm_scratch(shapes, &g, &b));
-        assert_ok(real, rp__gemm_scratch(real, &g, &a));
+        assert_ok(shapes, rp__gemm_scratch(shapes, rp__kernels(shapes), &g, &b));
+        assert_ok(real, rp__gemm_scratch(real, rp__kernels(real), &g, &a));
         assert_int_equal(a, b);
         g.on.threads = 64;
-        assert_ok(large, rp__gemm_scratch(large, &g, &c));
+        assert_ok(large, rp__gemm_scratch(large, rp__kernels(large), &g, &c));
         assert_true(c > a);
     }
     test_ctx_free(real);
@@ -313,7 +313,7 @@ static int say_what_runs(void)
     rp_gemm g = { .ab = RP_F32, .c = RP_F32, .m = 64, .n = 64, .k = 64, .on.threads = 2 };
     int64_t bytes;
 
-    puts(rp__gemm_scratch(ctx, &g, &bytes) == RP_OK ? rp__kernels_cpu()->level : rp_error(ctx));
+    puts(rp__gemm_scratch(ctx, rp__kernels(ctx), &g, &bytes) == RP_OK ? rp__kernels_cpu()->level : rp_error(ctx));
     test_ctx_free(ctx);
     return 0;
 }

@@ -189,8 +189,9 @@ static void with_scratch_watched(one_call *c, int64_t bytes, rp_status (*pass)(o
 #ifndef RP_ASAN
     if (!s.met) fail_call(c, "the scratch is not where the canary waits");
     rp__mem_enter(c->ctx);
+    const uint8_t *now = rp__mem_inside(c->ctx, data, room);
     for (int64_t i = bytes; i < room; i++)
-        if (data[i] != 0xff) fail_call(c, "a write %" PRId64 " bytes past %" PRId64 " bytes of scratch", i - bytes, bytes);
+        if (now[i] != 0xff) fail_call(c, "a write %" PRId64 " bytes past %" PRId64 " bytes of scratch", i - bytes, bytes);
     rp__mem_leave(c->ctx);
 #endif
 }

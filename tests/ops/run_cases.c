@@ -395,17 +395,25 @@ static int variants(variant *where)
 {
     const rp_kernels *level[RP_MAX_LEVELS];
     int n_level = rp__kernels_levels(level, RP_COUNT(level)), n = 0;
+    const char *device = getenv("REPRISE_TEST_DEVICE");
 
+    if (device && !strcmp(device, "cuda")) {        /* the levels of the CPU are no concern of a card */
+        where[n++] = (variant){ .name = "device cuda", .device = device, .threads = 1 };
+        return n;
+    }
     for (int i = 0; i < n_level; i++) where[n++] = (variant){ .name = level[i]->level, .table = level[i], .threads = 2 };
     where[n++] = (variant){ .name = "one thread", .table = level[n_level - 1], .threads = 1 };
     where[n++] = (variant){ .name = "more threads than rows", .table = level[n_level - 1], .threads = 5 };
     where[n++] = (variant){ .name = "no kernels", .table = rp__kernels_none(), .threads = 2 };
     where[n++] = (variant){ .name = "device sim", .device = "sim", .threads = 1 };
+#if !defined(RP_SANITIZED) || defined(RP_ASAN)      /* the emulated GPU runs on fibers, which ThreadSanitizer does not know */
+    if (!device && !getenv("REPRISE_CPU")) where[n++] = (variant){ .name = "device emu", .device = "emu", .threads = 1 };
+#endif
     where[n++] = (variant){ .name = "strided", .threads = 2, .strided = true };
     return n;
 }
 
-enum { MOST_VARIANTS = RP_MAX_LEVELS + 5 };
+enum { MOST_VARIANTS = RP_MAX_LEVELS + 6 };
 static const rp_dtype dtypes[] = { RP_F64, RP_F32, RP_BF16 };
 
 void run_cases(const rp_op *op)
@@ -418,6 +426,15 @@ void run_cases(const rp_op *op)
             for (int i = 0; i < op->n_case; i++)
                 if (dtypes[d] != RP_F64 || v == 0 || where[v].strided)       /* no kernel takes fp64 */
                     check_case(&(cell){ .op = op, .test = &op->cases[i], .where = &where[v], .dtype = dtypes[d] });
+    rp__kernels_force(NULL);
+}
+
+void run_cases_on(const rp_op *op, const char *device)
+{
+    variant where = { .name = device, .device = device, .threads = 2 };
+
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int i = 0; i < op->n_case; i++) check_case(&(cell){ .op = op, .test = &op->cases[i], .where = &where, .dtype = bf16 ? RP_BF16 : RP_F32 });
     rp__kernels_force(NULL);
 }
 

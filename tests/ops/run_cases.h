@@ -4,9 +4,13 @@
 #ifndef TESTS_RUN_CASES_H
 #define TESTS_RUN_CASES_H
 
+#include "kernels/kernels.h"
 #include "reprise/op.h"
 
 void run_cases(const rp_op *op);
+
+/* The same in fp32 and bf16 on one device. */
+void run_cases_on(const rp_op *op, const char *device);
 
 /* Each case that is not refused runs once forward and backward, with the kernels of each level and without: nothing outside its tensors is
  * touched. */

@@ -142,6 +142,53 @@ static void check_modules(const rp_explain *e)
     assert_int_equal(n_slots, e->n_slots);
 }
 
+/* ---- calls that the device leaves to the host ---- */
+
+static int64_t fallbacks(const char *device, const char *family)
+{
+    explained x = { .ctx = test_ctx(&(rp_ctx_options){ .device = device, .threads = 1, .shapes_only = true }) };
+    char from[1024], to[1024];
+
+    snprintf(from, sizeof from, "%s/tests/golden/models/%s/config.json", RP_SOURCE_DIR, family);
+    snprintf(to, sizeof to, "%s/family.json", dir.path);
+    assert_int_equal(symlink(from, to), 0);
+    x.recipe = read_recipe(x.ctx, "family", "", &x.report);
+    assert_ok(x.ctx, rp__recipe_forecast(x.ctx, x.recipe, &(rp_forecast_options){ 0 }, &x.report, &x.f));
+    assert_int_equal(unlink(to), 0);
+    int64_t n = x.f.explain.host_fallback_ops;
+    drop(&x);
+    return n;
+}
+
+static int64_t fallbacks_of_add(const char *device, rp_dtype dtype)
+{
+    rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .device = device, .threads = 1, .shapes_only = true });
+    rp_meta meta  = rp_meta_2d(dtype, 3, 4);
+    rp_tensor *in[2] = { 0 }, *out = NULL;
+    rp_tape_stats stats;
+
+    for (int i = 0; i < 2; i++) assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &in[i]));
+    assert_ok(ctx, rp_apply(ctx, "add", NULL, in, 2, &out));
+    rp__tape_stats(ctx, &stats);
+    rp_tensor_unref(in[0]), rp_tensor_unref(in[1]), rp_tensor_unref(out);
+    test_ctx_free(ctx);
+    return stats.host_fallback_ops;
+}
+
+static void calls_without_kernels_of_the_device_are_counted(void **state)
+{
+    static const char *const families[] = { "llama3", "gpt2", "gemma3", "mixtral_balanced", "qwen3_moe_balanced" };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(families); i++) {
+        assert_int_equal(fallbacks("cpu", families[i]), 0);
+        if (fallbacks("emu", families[i])) fail_msg("%s: %" PRId64 " calls", families[i], fallbacks("emu", families[i]));
+    }
+    assert_int_equal(fallbacks_of_add("emu", RP_F32), 0);
+    assert_int_equal(fallbacks_of_add("emu", RP_F64), 1);       /* no kernel takes fp64 */
+    assert_int_equal(fallbacks_of_add("cpu", RP_F64), 0);
+}
+
 static void slots_classes_owners_and_modules_sum_to_what_a_run_measures(void **state)
 {
     (void)state;
@@ -352,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(slots_classes_owners_and_modules_sum_to_what_a_run_measures),
+        TEST(calls_without_kernels_of_the_device_are_counted),
         TEST(the_reason_of_a_fate_is_its_rule_its_region_or_who_reads_it),
         TEST(a_rule_that_matches_no_slot_is_a_note),
         TEST(the_peak_has_a_place),

@@ -13,7 +13,10 @@ static void copy_block(const strips_of *c, int64_t source, int64_t target, int64
 {
     float buffer[BLOCK];
 
-    if (c->from_dtype == RP_BF16 && c->to_dtype == RP_BF16 && !c->adds)
+    if (!c->from) {
+        memset(buffer, 0, (size_t)count * sizeof *buffer);
+        block_done(c->to_dtype, c->to, target, count, buffer, c->adds);
+    } else if (c->from_dtype == RP_BF16 && c->to_dtype == RP_BF16 && !c->adds)
         memcpy((uint16_t *)c->to + target, (const uint16_t *)c->from + source, (size_t)count * sizeof(uint16_t));
     else block_done(c->to_dtype, c->to, target, count, row_f32(c->from_dtype, c->from, source, count, buffer), c->adds);
 }

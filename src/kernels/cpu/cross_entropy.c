@@ -62,6 +62,15 @@ void RP_AT_LEVEL(cross_entropy_forward)(rp_dtype dtype, const void *logits, cons
     rp__team_ranges(on->threads, rows, 1, rows * n * width_of(dtype), forward_rows, &c);
 }
 
+void RP_AT_LEVEL(cross_entropy_total)(const float *loss, float weight, float *total, int64_t rows, const rp_on *on)
+{
+    double sum = 0;
+
+    (void)on;
+    for (int64_t r = 0; r < rows; r++) sum += (double)loss[r];
+    *total = (float)((double)weight * sum);
+}
+
 static void backward_rows(const void *arg, int64_t from, int64_t to)
 {
     const losses *c = arg;
@@ -75,11 +84,11 @@ static void backward_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(cross_entropy_backward)(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, const float *lse,
-                                         float factor, void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n,
-                                         const rp_on *on)
+                                         float weight, const float *dloss, void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows,
+                                         int64_t n, const rp_on *on)
 {
     losses c = { .dtype = dtype, .d_dtype = dlogits_dtype, .logits = logits, .labels = labels, .ignore = ignore, .lse = (float *)lse,
-                 .factor = factor, .d = dlogits, .adds = adds, .n = n };
+                 .factor = weight * *dloss, .d = dlogits, .adds = adds, .n = n };
 
     rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), backward_rows, &c);
 }
@@ -161,6 +170,18 @@ void RP_AT_LEVEL(cross_entropy_fold)(rp_dtype dtype, const void *logits, float c
     rp__team_ranges(on->threads, rows, 1, rows * n * width_of(dtype), fold_rows, &c);
 }
 
+void RP_AT_LEVEL(cross_entropy_rows)(const float *top, const float *sum, const float *picked, const int32_t *labels, int32_t ignore, float *loss,
+                                     float *lse, int64_t rows, const rp_on *on)
+{
+    (void)on;
+    for (int64_t r = 0; r < rows; r++) {
+        bool counts = labels[r] != ignore;
+        float whole = counts ? top[r] + logf(sum[r]) : 0;
+        loss[r]     = counts ? whole - picked[r] : 0;
+        if (lse) lse[r] = whole;
+    }
+}
+
 static void unfold_rows(const void *arg, int64_t from, int64_t to)
 {
     const losses *c = arg;
@@ -174,10 +195,11 @@ static void unfold_rows(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(cross_entropy_unfold)(rp_dtype dtype, const void *logits, float cap, void *d, const int32_t *labels, int32_t ignore,
-                                       int64_t first, const float *lse, float factor, int64_t rows, int64_t n, const rp_on *on)
+                                       int64_t first, const float *lse, float weight, const float *dloss, int64_t rows, int64_t n,
+                                       const rp_on *on)
 {
-    losses c = { .dtype = dtype, .logits = logits, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse, .factor = factor,
-                 .cap = cap, .d = d, .n = n };
+    losses c = { .dtype = dtype, .logits = logits, .labels = labels, .ignore = ignore, .first = first, .lse = (float *)lse,
+                 .factor = weight * *dloss, .cap = cap, .d = d, .n = n };
 
     rp__team_ranges(on->threads, rows, 1, 2 * rows * n * width_of(dtype), unfold_rows, &c);
 }

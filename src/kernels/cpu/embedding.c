@@ -1,5 +1,6 @@
 /* kernels/cpu/embedding.c -- gathers rows of a table by id, and sums the gradients of each row. */
 #include "kernels/cpu/blocks.h"
+#include "kernels/order.h"
 
 typedef struct {
     const uint8_t *table;
@@ -20,6 +21,12 @@ void RP_AT_LEVEL(embedding_forward)(rp_dtype dtype, const void *table, const int
     int64_t row_bytes = n * width_of(dtype);
 
     rp__team_ranges(on->threads, count, 1, 2 * count * row_bytes, take_rows, &(rows_of){ table, ids, y, row_bytes });
+}
+
+void RP_AT_LEVEL(embedding_order)(const int32_t *ids, int32_t *order, int32_t *first, int64_t count, int64_t vocab, const rp_on *on)
+{
+    (void)on;
+    rp__order(ids, order, first, count, vocab);
 }
 
 typedef struct {

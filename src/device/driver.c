@@ -1,0 +1,144 @@
+/* device/driver.c -- finds a driver and opens its first GPU. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "device/gpu.h"
+
+enum { LEAST_DRIVER = 12000, LEAST_CAPABILITY = 80 };       /* CUDA 12.0; tensor cores with bf16 */
+
+/* ---- tables ---- */
+
+/* A library stays loaded: a driver cannot be closed and opened again. */
+static const char *load_cuda(rp_cuda *call, char *text)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const char *missing = NULL;
+
+    if (!library) return "there is no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded)";
+#define RP_CUDA(function, parameters) \
+    call->function = (int(*) parameters)(uintptr_t)dlsym(library, #function); \
+    if (!call->function && !missing) missing = #function;
+#include "device/cuda.def"
+#undef RP_CUDA
+    if (!missing) return NULL;
+    snprintf(text, RP_GPU_TEXT, "the NVIDIA driver is too old: it has no %s, so it is older than CUDA 12.0", missing);
+    return text;
+}
+
+static const char *load_emulated(rp_cuda *call, char *text)
+{
+    (void)text;
+    *call = rp__cuda_emulated;
+    return NULL;
+}
+
+rp_gpu rp__gpu_cuda = { .name = "cuda", .load = load_cuda, .lock = PTHREAD_MUTEX_INITIALIZER };
+rp_gpu rp__gpu_emu  = { .name = "emu", .emulated = true, .load = load_emulated, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- errors ---- */
+
+const char *rp__gpu_error(const rp_gpu *gpu, int code, const char *call, char *text)
+{
+    const char *name = NULL, *sentence = NULL;
+
+    if (gpu->call.cuGetErrorName(code, &name) || !name) name = "an unknown error";
+    if (gpu->call.cuGetErrorString(code, &sentence) || !sentence) sentence = "no text";
+    snprintf(text, RP_GPU_TEXT, "%s: %s (%s)", call, name, sentence);
+    return text;
+}
+
+bool rp__gpu_noted(struct rp_queue *q, int code, const char *call)
+{
+    if (code && !q->error) q->error = rp__gpu_error(q->gpu, code, call, q->text);
+    return !code;
+}
+
+/* ---- opening ---- */
+
+static _Thread_local const rp_gpu *current;
+
+void rp__gpu_enter(const rp_gpu *gpu)
+{
+    if (current == gpu) return;
+    gpu->call.cuCtxSetCurrent(gpu->context);
+    current = gpu;
+}
+
+#define TRY(function, ...) \
+    do { \
+        int code_ = gpu->call.function(__VA_ARGS__); \
+        if (code_) return rp__gpu_error(gpu, code_, #function, gpu->text); \
+    } while (0)
+
+static const char *check_card(rp_gpu *gpu)
+{
+    int major, minor;
+    char name[80];
+
+    TRY(cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu->device);
+    TRY(cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu->device);
+    gpu->capability = 10 * major + minor;
+    if (gpu->capability >= LEAST_CAPABILITY) return NULL;
+    TRY(cuDeviceGetName, name, (int)sizeof name, gpu->device);
+    snprintf(gpu->text, sizeof gpu->text, "the GPU '%s' has compute capability %d.%d; 8.0 or later is needed", name, major, minor);
+    return gpu->text;
+}
+
+static const char *find_card(rp_gpu *gpu)
+{
+    int version = 0, cards = 0;
+    int code    = gpu->call.cuInit(0);
+
+    if (code == CUDA_ERROR_NO_DEVICE) return "the NVIDIA driver finds no GPU";
+    if (code) return rp__gpu_error(gpu, code, "cuInit", gpu->text);
+    TRY(cuDriverGetVersion, &version);
+    if (version < LEAST_DRIVER) {
+        snprintf(gpu->text, sizeof gpu->text, "the NVIDIA driver is too old: it is for CUDA %d.%d, 12.0 or later is needed", version / 1000,
+                 version % 1000 / 10);
+        return gpu->text;
+    }
+    TRY(cuDeviceGetCount, &cards);
+    if (!cards) return "the NVIDIA driver finds no GPU";
+    TRY(cuDeviceGet, &gpu->device, 0);
+    return check_card(gpu);
+}
+
+/* The driver's description of memory of this GPU. */
+static rp_cuda_allocation allocation(const rp_gpu *gpu)
+{
+    return (rp_cuda_allocation){ .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, gpu->device } };
+}
+
+static const char *open_card(rp_gpu *gpu)
+{
+    rp_cuda_allocation kind;
+    size_t piece;
+
+    TRY(cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
+    rp__gpu_enter(gpu);
+    kind = allocation(gpu);
+    TRY(cuMemGetAllocationGranularity, &piece, &kind, 0);
+    gpu->granularity = (int64_t)piece;
+    TRY(cuStreamCreate, &gpu->stream, CU_STREAM_NON_BLOCKING);
+    return rp__gpu_load_kernels(gpu, gpu->text);
+}
+
+static const char *open_gpu(rp_gpu *gpu)
+{
+    const char *why = gpu->load(&gpu->call, gpu->text);
+
+    if (!why) why = find_card(gpu);
+    return why ? why : open_card(gpu);
+}
+
+rp_status rp__gpu_ready(rp_gpu *gpu, rp_ctx *ctx)
+{
+    pthread_mutex_lock(&gpu->lock);
+    if (!gpu->tried) gpu->unusable = open_gpu(gpu);
+    gpu->tried = true;
+    pthread_mutex_unlock(&gpu->lock);
+    RP_CHECK(ctx, !gpu->unusable, RP_ERR_BACKEND, "device '%s' cannot be used: %s", gpu->name, gpu->unusable);
+    return RP_OK;
+}

@@ -1,0 +1,85 @@
+/* device/gpu.h -- a GPU behind a driver: its context, ranges of memory, streams and kernels.
+ *
+ *   rp_gpu (one per driver, for the process)
+ *     call        the driver's functions                         driver.c
+ *     arenas      ranges of addresses, and memory mapped there   memory.c
+ *     functions   of the kernels, by their place in the list     launch.c
+ *   rp_queue      a stream of it, and its first error            queue.c
+ */
+#ifndef RP_GPU_H
+#define RP_GPU_H
+
+#include <pthread.h>
+
+#include "base/device.h"
+#include "device/driver.h"
+
+enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16 };
+
+struct rp_gpu_kernel;
+typedef struct { const struct rp_gpu_kernel *kernel; void *function; } rp_gpu_function;
+
+typedef struct { uint64_t handle; int64_t bytes; } rp_gpu_piece;
+/* A range of addresses. Its first `mapped` bytes have physical memory, in pieces. base 0: the entry is free. */
+typedef struct {
+    uint64_t base;
+    int64_t bytes, mapped;
+    int n_pieces;
+    rp_gpu_piece piece[RP_GPU_PIECES];
+} rp_gpu_arena;
+
+typedef struct rp_gpu {
+    const char *name;
+    bool emulated;
+    const char *(*load)(rp_cuda *call, char *text);     /* fills the table; returns the reason if it cannot */
+    pthread_mutex_t lock;                               /* of everything below, while it changes */
+    bool tried;
+    const char *unusable;                               /* the reason, or NULL */
+    char text[RP_GPU_TEXT];
+    rp_cuda call;
+    void *context;
+    int device, capability;                             /* capability: 90 for 9.0 */
+    int64_t granularity;                                /* of physical memory */
+    void *stream, *bounce_stream;                       /* for copies without a queue */
+    uint64_t bounce;                                    /* device memory through which ranges that overlap are copied */
+    rp_gpu_arena arena[RP_GPU_ARENAS];
+    rp_gpu_function *function;                          /* of each kernel of rp__gpu_kernels, by the kernel's address */
+} rp_gpu;
+
+extern rp_gpu rp__gpu_cuda, rp__gpu_emu;
+
+/* A result in pinned memory, and where the host wants it. */
+typedef struct { void *to; int64_t at, bytes; } rp_gpu_result;
+
+struct rp_queue {
+    rp_gpu *gpu;
+    void *stream;
+    uint8_t *room;                                      /* device memory of this queue: rp__gpu_room */
+    uint8_t *pinned;                                    /* RP_GPU_PINNED_BYTES, of which the results have taken pinned_used */
+    int64_t pinned_used;
+    int n_results;
+    rp_gpu_result result[RP_GPU_RESULTS];
+    const char *error;                                  /* the first one: `text`, or NULL */
+    char text[RP_GPU_TEXT];
+};
+
+/* Opens the GPU on first use; later calls return the same answer. errors RP_ERR_BACKEND */
+rp_status rp__gpu_ready(rp_gpu *gpu, rp_ctx *ctx);
+/* Makes the GPU's context the calling thread's. */
+void rp__gpu_enter(const rp_gpu *gpu);
+/* Notes an error of the driver in the queue; later ones are results of the first. Returns true if `code` is no error. */
+bool rp__gpu_noted(struct rp_queue *q, int code, const char *call);
+/* "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (out of memory)" */
+const char *rp__gpu_error(const rp_gpu *gpu, int code, const char *call, char *text);
+/* The functions of base/device.h for both drivers. */
+uint8_t *rp__gpu_reserve(rp_gpu *gpu, int64_t limit, int64_t *bytes);
+void rp__gpu_release(rp_gpu *gpu, const uint8_t *base);
+bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, int64_t *left);
+struct rp_queue *rp__gpu_open(rp_gpu *gpu);
+void rp__gpu_close(struct rp_queue *q);
+void rp__gpu_sync(const rp_on *on);
+const char *rp__gpu_failed(const rp_on *on);
+/* Loads the kernels. Returns the reason if it cannot, else NULL. */
+const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text);
+
+#endif

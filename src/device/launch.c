@@ -1,0 +1,87 @@
+/* device/launch.c -- loads kernels into the driver, and launches them. */
+#include "device/launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "device/gpu.h"
+#include "device/image.h"
+
+/* ---- loading ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    const rp_gpu_kernel *x = ((const rp_gpu_function *)a)->kernel, *y = ((const rp_gpu_function *)b)->kernel;
+
+    return (x > y) - (x < y);
+}
+
+static const char *load_program(rp_gpu *gpu, int program, void **module, char *text)
+{
+    int64_t bytes;
+    void *image = gpu->emulated ? NULL : rp__image_get(program, gpu->capability, &bytes, text, RP_GPU_TEXT);
+
+    if (!image && !gpu->emulated) return text;
+    int code = gpu->call.cuModuleLoadData(module, image ? image : "no image");
+    free(image);
+    return code ? rp__gpu_error(gpu, code, "cuModuleLoadData", text) : NULL;
+}
+
+/* The functions of kernels that this program contains. */
+static const char *find_functions(rp_gpu *gpu, void *module, char *text)
+{
+    for (int i = 0; i < rp__gpu_n_kernels; i++) {
+        rp_gpu_function *f = &gpu->function[i];
+        int code = f->function ? CUDA_ERROR_NOT_FOUND : gpu->call.cuModuleGetFunction(&f->function, module, f->kernel->name);
+        if (code == CUDA_ERROR_NOT_FOUND) continue;
+        if (!code && f->kernel->shared_bytes)      /* with static memory it may be more than 48 KiB, which a function must ask for */
+            code = gpu->call.cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, f->kernel->shared_bytes);
+        if (code) return rp__gpu_error(gpu, code, f->kernel->name, text);
+    }
+    return NULL;
+}
+
+static const char *check_all(const rp_gpu *gpu, char *text)
+{
+    for (int i = 0; i < rp__gpu_n_kernels; i++) {
+        if (gpu->function[i].function) continue;
+        snprintf(text, RP_GPU_TEXT, "no program contains the kernel '%s'", gpu->function[i].kernel->name);
+        return text;
+    }
+    return NULL;
+}
+
+const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
+{
+    void *module;
+
+    gpu->function = calloc((size_t)rp__gpu_n_kernels + 1, sizeof *gpu->function);
+    if (!gpu->function) return "memory ran out";
+    for (int i = 0; i < rp__gpu_n_kernels; i++) gpu->function[i].kernel = rp__gpu_kernels[i];
+    for (int p = 0; p < rp__image_programs(); p++) {
+        const char *why = load_program(gpu, p, &module, text);
+        if (!why) why = find_functions(gpu, module, text);
+        if (why) return why;
+    }
+    qsort(gpu->function, (size_t)rp__gpu_n_kernels, sizeof *gpu->function, by_address);
+    return check_all(gpu, text);
+}
+
+/* ---- launching ---- */
+
+void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args)
+{
+    struct rp_queue *q         = on->queue;
+    const rp_gpu *gpu          = q->gpu;
+    const rp_gpu_function key  = { .kernel = kernel };
+    const rp_gpu_function *f   = bsearch(&key, gpu->function, (size_t)rp__gpu_n_kernels, sizeof key, by_address);
+    void *parameters[]         = { (void *)args };
+
+    RP_BUG_IF(!f || grid_y >= 1 << 16 || grid_z >= 1 << 16 || grid_x > INT32_MAX);
+    if (!grid_x || !grid_y || !grid_z) return;
+    rp__gpu_enter(gpu);
+    int code = gpu->call.cuLaunchKernel(f->function, (unsigned)grid_x, (unsigned)grid_y, (unsigned)grid_z, (unsigned)kernel->threads, 1, 1,
+                                        (unsigned)kernel->shared_bytes, q->stream, parameters, NULL);
+    rp__gpu_noted(q, code, kernel->name);
+}

@@ -1,0 +1,35 @@
+/* device/launch.h -- a launch of a kernel is data: the kernel, a grid and one struct of arguments.
+ *
+ * A kernel is written once, in the dialect of kernels/gpu/dialect.h. To a C compiler it is a function that one thread of the emulated device runs.
+ * To NVRTC it is CUDA C, which device/image.c compiles for the card.
+ */
+#ifndef RP_LAUNCH_H
+#define RP_LAUNCH_H
+
+#include "base/device.h"
+
+enum { RP_GPU_ARGS_BYTES = 256 };       /* most bytes of a struct of arguments */
+
+typedef struct rp_gpu_kernel {
+    const char *name;                   /* also the name of the function in CUDA C */
+    void (*run)(const void *args);      /* one thread of the emulated device */
+    int threads;                        /* of a block */
+    int args_bytes;
+    int shared_bytes;                   /* dynamic shared memory of a block */
+} rp_gpu_kernel;
+
+/* Adds a launch of grid_x * grid_y * grid_z blocks to the queue. `args` is copied. Does nothing if a part of the grid is 0.
+ * grid_x < 2^31, grid_y and grid_z < 65,536. An error of the driver is reported by the next rp__mem_sync. */
+void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args);
+
+/* Device memory that belongs to the queue of `on`: RP_GPU_ROOM_BYTES for results on their way to the host. The next launches may overwrite it. */
+enum { RP_GPU_ROOM_BYTES = 16 << 10 };
+void *rp__gpu_room(const rp_on *on);
+/* Adds a copy from device memory to the host to the queue. It is complete after the next rp__mem_sync. */
+void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t bytes);
+
+/* The kernels of kernels/gpu/kernels.def, and their number. */
+extern const rp_gpu_kernel *const rp__gpu_kernels[];
+extern const int rp__gpu_n_kernels;
+
+#endif

@@ -1,0 +1,44 @@
+/* kernels/gpu/loss.c -- launches the kernels of loss.k. */
+#include "kernels/gpu/host.h"
+
+void rp__gpu_op_cross_entropy_forward(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, float *loss, float *lse, int64_t rows,
+                                      int64_t n, const rp_on *on)
+{
+    loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .loss = gpu_address(loss), .lse = gpu_address(lse), .rows = rows,
+                       .n = n, .ignore = ignore, .dtype = (int)dtype, .packed = gpu_packed(n, logits, NULL, NULL, NULL), .team = gpu_team(n) };
+
+    gpu_line(on, &rp__gpu_cross_entropy_forward, gpu_row_blocks(rows, args.team), &args);
+}
+
+void rp__gpu_op_cross_entropy_backward(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, const float *lse, float weight,
+                                       const float *dloss,
+                                       void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n, const rp_on *on)
+{
+    loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .lse = gpu_address(lse), .d = gpu_address(dlogits), .rows = rows,
+                       .n = n, .weight = weight, .dloss = gpu_address(dloss), .ignore = ignore, .dtype = (int)dtype, .d_dtype = (int)dlogits_dtype,
+                       .adds = adds,
+                       .packed = gpu_packed(n, logits, dlogits, NULL, NULL), .team = gpu_team(n) };
+
+    gpu_line(on, &rp__gpu_cross_entropy_gradient, gpu_row_blocks(rows, args.team), &args);
+}
+
+void rp__gpu_op_cross_entropy_fold(rp_dtype dtype, const void *logits, float cap, const int32_t *labels, int64_t first, float *top, float *sum,
+                                   float *picked, int64_t rows, int64_t n, const rp_on *on)
+{
+    loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .top = gpu_address(top), .sum = gpu_address(sum),
+                       .picked = gpu_address(picked), .rows = rows, .n = n, .first = first, .cap = cap, .dtype = (int)dtype,
+                       .packed = gpu_packed(n, logits, NULL, NULL, NULL), .team = gpu_team(n) };
+
+    gpu_line(on, &rp__gpu_cross_entropy_fold, gpu_row_blocks(rows, args.team), &args);
+}
+
+void rp__gpu_op_cross_entropy_unfold(rp_dtype dtype, const void *logits, float cap, void *d, const int32_t *labels, int32_t ignore, int64_t first,
+                                     const float *lse, float weight, const float *dloss, int64_t rows, int64_t n, const rp_on *on)
+{
+    loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .lse = gpu_address(lse), .d = gpu_address(d), .rows = rows,
+                       .n = n, .first = first, .weight = weight, .dloss = gpu_address(dloss), .cap = cap, .ignore = ignore, .dtype = (int)dtype,
+                       .d_dtype = (int)dtype,
+                       .packed = gpu_packed(n, logits, d, NULL, NULL), .team = gpu_team(n) };
+
+    gpu_line(on, &rp__gpu_cross_entropy_gradient, gpu_row_blocks(rows, args.team), &args);
+}

@@ -1,0 +1,68 @@
+/* kernels/gpu/moves.c -- launches the kernels of moves.k. */
+#include "kernels/gpu/host.h"
+
+void rp__gpu_op_copy_strips(rp_dtype from_dtype, const void *from, int64_t from_stride, rp_dtype to_dtype, void *to, int64_t to_stride, bool adds,
+                            int64_t strips, int64_t width, const rp_on *on)
+{
+    bool packed = strips == 1 || (from_stride % PACK == 0 && to_stride % PACK == 0);
+    strips_args args = { gpu_address(from), gpu_address(to), from_stride, to_stride, strips, width, (int)from_dtype, (int)to_dtype, adds,
+                         packed && gpu_packed(0, from, to, NULL, NULL) };
+
+    gpu_line(on, &rp__gpu_copy_strips, gpu_pack_blocks(strips, width), &args);
+}
+
+void rp__gpu_op_embedding_forward(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, const rp_on *on)
+{
+    embedding_args args = { gpu_address(table), gpu_address(ids), gpu_address(y), count, n, (int)dtype, gpu_packed(n, table, y, NULL, NULL) };
+
+    gpu_line(on, &rp__gpu_embedding_forward, gpu_pack_blocks(count, n), &args);
+}
+
+void rp__gpu_op_embedding_backward(rp_dtype dtype, const void *dy, const int32_t *order, const int32_t *first, void *dtable, rp_dtype dtable_dtype,
+                                   bool adds, int64_t vocab, int64_t n, const rp_on *on)
+{
+    embedding_backward_args args = { gpu_address(dy), gpu_address(order), gpu_address(first), gpu_address(dtable), vocab, n, (int)dtype,
+                                     (int)dtable_dtype, adds, gpu_packed(n, dy, dtable, NULL, NULL) };
+
+    gpu_line(on, &rp__gpu_embedding_backward, gpu_pack_blocks(vocab, n), &args);
+}
+
+void rp__gpu_op_rotary(rp_dtype dtype, const void *x, const int32_t *positions, const float *cosine, const float *sine, void *to, rp_dtype to_dtype,
+                       bool adds, bool inverse, int64_t tokens, int64_t heads, int64_t d, int64_t half, const rp_on *on)
+{
+    rotary_args args = { gpu_address(x), gpu_address(positions), gpu_address(cosine), gpu_address(sine), gpu_address(to), tokens, heads, d, half,
+                         inverse ? -1.0f : 1.0f, (int)dtype, (int)to_dtype, adds };
+
+    gpu_line(on, &rp__gpu_rotary, gpu_blocks(tokens * heads * (d - half), FLAT_THREADS), &args);
+}
+
+/* ---- rows of experts ---- */
+
+void rp__gpu_op_spread_rows(rp_dtype dtype, const void *from, const int32_t *place, const float *factor, void *to, rp_dtype to_dtype, bool adds,
+                            int64_t tokens, int64_t k, int64_t n, const rp_on *on)
+{
+    places_args args = { .from = gpu_address(from), .place = gpu_address(place), .factor = gpu_address(factor), .to = gpu_address(to),
+                         .tokens = tokens, .k = k, .n = n, .dtype = (int)dtype, .to_dtype = (int)to_dtype, .adds = adds,
+                         .packed = gpu_packed(n, from, to, NULL, NULL) };
+
+    gpu_line(on, &rp__gpu_spread_rows, gpu_pack_blocks(tokens * k, n), &args);
+}
+
+void rp__gpu_op_gather_rows(rp_dtype dtype, const void *from, const int32_t *place, const float *factor, void *to, rp_dtype to_dtype, bool adds,
+                            int64_t tokens, int64_t k, int64_t n, const rp_on *on)
+{
+    places_args args = { .from = gpu_address(from), .place = gpu_address(place), .factor = gpu_address(factor), .to = gpu_address(to),
+                         .tokens = tokens, .k = k, .n = n, .dtype = (int)dtype, .to_dtype = (int)to_dtype, .adds = adds,
+                         .packed = gpu_packed(n, from, to, NULL, NULL) };
+
+    gpu_line(on, &rp__gpu_gather_rows, gpu_pack_blocks(tokens, n), &args);
+}
+
+void rp__gpu_op_dot_rows(rp_dtype dtype, const void *a, const void *b, const int32_t *place, float *dots, bool adds, int64_t tokens, int64_t k,
+                         int64_t n, const rp_on *on)
+{
+    places_args args = { .from = gpu_address(a), .other = gpu_address(b), .place = gpu_address(place), .to = gpu_address(dots), .tokens = tokens,
+                         .k = k, .n = n, .dtype = (int)dtype, .adds = adds, .packed = gpu_packed(n, a, b, NULL, NULL), .team = gpu_team(n) };
+
+    gpu_line(on, &rp__gpu_dot_rows, gpu_row_blocks(tokens * k, args.team), &args);
+}

@@ -1,0 +1,12 @@
+/* kernels/gpu/rows_args.h -- arguments of rows.k and order.k. */
+#ifndef RP_GPU_ROWS_ARGS_H
+#define RP_GPU_ROWS_ARGS_H
+
+#define ROWS_THREADS 256
+#define ORDER_THREADS 256
+
+typedef struct { u64 top, sum, picked, labels, loss, lse; i64 rows; int ignore; } loss_rows_args;
+typedef struct { u64 loss, total; i64 rows; float weight; } loss_total_args;
+typedef struct { u64 ids, order, first; i64 count, vocab; } order_args;
+
+#endif
