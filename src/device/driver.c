@@ -105,8 +105,7 @@ static const char *find_card(rp_gpu *gpu)
     return check_card(gpu);
 }
 
-/* The driver's description of memory of this GPU. */
-static rp_cuda_allocation allocation(const rp_gpu *gpu)
+rp_cuda_allocation rp__gpu_allocation(const rp_gpu *gpu)
 {
     return (rp_cuda_allocation){ .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, gpu->device } };
 }
@@ -118,7 +117,7 @@ static const char *open_card(rp_gpu *gpu)
 
     TRY(cuDevicePrimaryCtxRetain, &gpu->context, gpu->device);
     rp__gpu_enter(gpu);
-    kind = allocation(gpu);
+    kind = rp__gpu_allocation(gpu);
     TRY(cuMemGetAllocationGranularity, &piece, &kind, 0);
     gpu->granularity = (int64_t)piece;
     TRY(cuStreamCreate, &gpu->stream, CU_STREAM_NON_BLOCKING);

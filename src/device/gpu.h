@@ -65,6 +65,8 @@ struct rp_queue {
 
 /* Opens the GPU on first use; later calls return the same answer. errors RP_ERR_BACKEND */
 rp_status rp__gpu_ready(rp_gpu *gpu, rp_ctx *ctx);
+/* The driver's description of memory of this GPU. */
+rp_cuda_allocation rp__gpu_allocation(const rp_gpu *gpu);
 /* Makes the GPU's context the calling thread's. */
 void rp__gpu_enter(const rp_gpu *gpu);
 /* Notes an error of the driver in the queue; later ones are results of the first. Returns true if `code` is no error. */

@@ -82,9 +82,8 @@ void rp__gpu_release(rp_gpu *gpu, const uint8_t *base)
 /* Maps one more piece. */
 static bool add_piece(const rp_gpu *gpu, rp_gpu_arena *a, int64_t bytes)
 {
-    rp_cuda_location here   = { CU_MEM_LOCATION_TYPE_DEVICE, gpu->device };
-    rp_cuda_allocation kind = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = here };
-    rp_cuda_access access   = { here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+    rp_cuda_allocation kind = rp__gpu_allocation(gpu);
+    rp_cuda_access access   = { kind.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
     uint64_t handle, at = a->base + (uint64_t)a->mapped;
 
     if (a->n_pieces == RP_GPU_PIECES || gpu->call.cuMemCreate(&handle, (size_t)bytes, &kind, 0)) return false;

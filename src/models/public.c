@@ -37,24 +37,24 @@ done:
     return status;
 }
 
-rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+static rp_status open_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, bool load, rp_model **out)
 {
     RP_GIVEN(ctx, ctx && path && out);
     rp_model_options own;
 
     RP_TAKE(ctx, own, options, size);
     RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
-    return public_open(ctx, path, options, true, out);
+    return public_open(ctx, path, options, load, out);
+}
+
+rp_status rp_model_load_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
+{
+    return open_sized(size, ctx, path, options, true, out);
 }
 
 rp_status rp_model_new_sized(size_t size, rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)
 {
-    RP_GIVEN(ctx, ctx && path && out);
-    rp_model_options own;
-
-    RP_TAKE(ctx, own, options, size);
-    RP_SAME_CTX(ctx, options && options->policy ? options->policy->ctx : NULL, "policy");
-    return public_open(ctx, path, options, false, out);
+    return open_sized(size, ctx, path, options, false, out);
 }
 
 rp_status (rp_model_load)(rp_ctx *ctx, const char *path, const rp_model_options *options, rp_model **out)

@@ -2,6 +2,8 @@
 /* ctest: level-free device-free thread-free */
 #include "rp_test.h"
 
+#include "draws.h"
+
 #include "device/emulate/emulate.h"
 #include "kernels/gpu/gpu.h"
 
@@ -10,14 +12,6 @@
 #ifdef RP_ASAN
 #include <sanitizer/asan_interface.h>
 #endif
-
-typedef struct { uint64_t state; } draws;
-
-static float draw(draws *d)
-{
-    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
-    return (float)((double)(d->state >> 11) / 9007199254740992.0 * 2 - 1);
-}
 
 static double value_at(rp_dtype dtype, const void *from, int64_t i)
 {

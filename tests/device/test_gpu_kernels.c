@@ -3,6 +3,8 @@
 /* ctest: level-free device-free thread-free cost=60 */
 #include "rp_test.h"
 
+#include "draws.h"
+
 #include "device/driver.h"
 #include "device/emulate/emulate.h"
 #include "kernels/gpu/gpu.h"
@@ -88,14 +90,6 @@ static void every_form_holds_in_every_schedule(void **state)
 
 /* ---- helpers ---- */
 
-typedef struct { uint64_t state; } draws;
-
-static float draw(draws *d)
-{
-    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
-    return (float)((double)(d->state >> 11) / 9007199254740992.0 * 2 - 1);
-}
-
 static float value_at(rp_dtype dtype, const void *from, int64_t i)
 {
     return dtype == RP_F32 ? ((const float *)from)[i] : rp__f32_from_bf16(((const uint16_t *)from)[i]);
@@ -110,7 +104,7 @@ static void fill(draws *d, rp_dtype dtype, void *to, int64_t n, float scale)
     }
 }
 
-/* Memory of the device, with bytes that no kernel should read. Host memory beside it holds what goes there and comes back. */
+/* A block of device memory, with bytes that no kernel should read. Host memory of the same size holds the data on its way there and back. */
 typedef struct { rp_ctx *ctx; int64_t bytes, offset; uint8_t *device, *host; } buffer;
 
 static buffer take(rp_ctx *ctx, int64_t n)
