@@ -1,5 +1,5 @@
 /* Every kernel compiles for every GPU, without spilling registers, and the cache gives back what was compiled. Skipped without NVRTC. */
-/* ctest: level-free device-free thread-free */
+/* ctest: repository level-free device-free thread-free */
 #include "rp_test.h"
 
 #include "device/image.h"
