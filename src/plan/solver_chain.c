@@ -8,42 +8,8 @@
  */
 #include "plan/solver.h"
 
-/* Plans tried for one budget; plans tried after the first that fits. */
-enum { MOST_TRIES = 64, MOST_MORE = 16 };
-
-/* ---- the next smaller plan ---- */
-
-/* Returns the bytes to ask for after a plan of `bytes` whose arena is too large. This is the plan just below. After many tries it is one far below. */
-static int64_t next_below(int64_t bytes, int64_t least, int tries)
-{
-    int64_t far = bytes - 1 - (bytes - least) / 8;
-
-    if (tries < MOST_TRIES) return bytes - 1;
-    return rp__align_up(far) > least ? far : least;
-}
-
-/* Offloaded values are prefetched. If segments differ, that overlaps with another segment than the chain counted, and more is live than it says. The
- * next plan must be smaller by that much. */
-static int64_t next_most(const rp_plan *p, int64_t budget, int64_t least, int tries)
-{
-    int64_t bytes = p->facts.bytes, most = next_below(bytes, least, tries), excess = p->placement.bound - budget;
-
-    if (p->facts.offload_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
-    return bytes - excess > least ? bytes - excess : least;
-}
-
-/* The bytes to ask for after a plan that was tried; below the least: nothing. Values that rules recompute may take longer than the chain counts: then a
- * plan of fewer bytes may be faster. */
-static int64_t next_after(const rp_plan *p, int64_t budget, int64_t least, int tries)
-{
-    const rp_plan_facts *simulated = &p->facts;
-    bool over = p->placement.height > budget, slower = p->recompute_seconds > simulated->recompute_seconds + RP_STEP_SAME * rp__step_seconds(p);
-
-    if (simulated->bytes <= least || (!over && !slower)) return least - 1;
-    return over ? next_most(p, budget, least, tries) : next_below(simulated->bytes, least, tries);
-}
-
-/* ---- one view ---- */
+/* Plans tried for one budget: without leaving one out, before the steps grow further, after the first that fits, above one that fits. */
+enum { MOST_NEAR = 8, MOST_TRIES = 64, MOST_MORE = 16, MOST_BETWEEN = 12 };
 
 typedef struct {
     const rp_question *question;
@@ -53,6 +19,42 @@ typedef struct {
     bool cut;                           /* plans of this view were left out */
     rp_plan **best;
 } walk;
+
+/* ---- the next smaller plan ---- */
+
+/* Returns the bytes to ask for after a plan of `bytes` whose arena is too large. This is the plan just below. If several in a row do not fit, plans are
+ * close together: then the steps down from the budget grow by a quarter, and after many tries further. A search for the least leaves no plan out. */
+static int64_t next_below(const walk *w, int64_t bytes, int tries)
+{
+    int64_t budget = w->ask->budget, step = tries < MOST_NEAR || bytes >= budget || w->ask->buffers ? 0 : (budget - bytes) / 4;
+    int64_t far = (bytes - w->least) / 8, next = bytes - 1 - (tries < MOST_TRIES || far < step ? step : far);
+
+    return rp__align_up(next) > w->least ? next : w->least;
+}
+
+/* Offloaded values are prefetched. If segments differ, that overlaps with another segment than the chain counted, and more is live than it says. The
+ * next plan must be smaller by that much. */
+static int64_t next_most(const walk *w, const rp_plan *p, int tries)
+{
+    int64_t bytes = p->facts.bytes, most = next_below(w, bytes, tries), excess = p->placement.bound - w->ask->budget;
+
+    if (p->facts.offload_seconds <= 0 || excess <= 0 || bytes - excess >= most) return most;
+    return bytes - excess > w->least ? bytes - excess : w->least;
+}
+
+/* The bytes to ask for after a plan that was tried; below the least: nothing. Values that rules recompute may take longer than the chain counts: then a
+ * plan of fewer bytes may be faster. */
+static int64_t next_after(const walk *w, const rp_plan *p, int tries)
+{
+    const rp_plan_facts *simulated = &p->facts;
+    bool over   = p->placement.height > w->ask->budget;
+    bool slower = p->recompute_seconds > simulated->recompute_seconds + RP_STEP_SAME * rp__step_seconds(p);
+
+    if (simulated->bytes <= w->least || (!over && !slower)) return w->least - 1;
+    return over ? next_most(w, p, tries) : next_below(w, simulated->bytes, tries);
+}
+
+/* ---- one view ---- */
 
 /* The fastest plan within `most` bytes by the chain, rehearsed. NULL: none exists, or the chain expects it to be no faster than the best. */
 static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
@@ -69,10 +71,34 @@ static rp_status next_plan(walk *w, int64_t most, rp_plan **out)
     return RP_OK;
 }
 
+/* The best plan is replaced by one that fits and is faster. Returns whether this one fits. */
+static bool offer(walk *w, rp_plan *one)
+{
+    bool fits = one->placement.height <= w->ask->budget;
+
+    if (fits) rp__step_keep(w->best, one, rp__step_is_faster);
+    else rp__plan_free(one);
+    return fits;
+}
+
+/* The walk down left out plans between `fit` and `over` bytes, of which the first fits and the second does not. Tries some halfway between. */
+static rp_status walk_between(walk *w, int64_t fit, int64_t over)
+{
+    for (int i = 0; i < MOST_BETWEEN && over - fit > 1; i++) {
+        int64_t middle = fit + (over - fit) / 2, bytes;
+        rp_plan *one;
+        RP_TRY(next_plan(w, middle, &one));
+        bytes = one ? one->facts.bytes : 0;
+        if (one && !offer(w, one)) over = bytes;
+        else fit = middle;
+    }
+    return RP_OK;
+}
+
 /* The chain counts values that a must-rule keeps for as long as they could live. So the least plan may take less than its count, and it is always tried. */
 static rp_status walk_down(walk *w)
 {
-    int64_t budget = w->ask->budget, most = budget > w->least ? budget : w->least, *buffers = w->ask->buffers;
+    int64_t budget = w->ask->budget, most = budget > w->least ? budget : w->least, *buffers = w->ask->buffers, fit = INT64_MAX, over = 0;
 
     for (int i = 0, more = 0; most >= w->least && more <= MOST_MORE; i++) {
         rp_plan *one;
@@ -81,13 +107,14 @@ static rp_status walk_down(walk *w)
         RP_TRY(next_plan(w, most, &one));
         if (!one) break;
         if (buffers) *buffers -= one->n_places;
-        most   = next_after(one, budget, w->least, i);
+        int64_t bytes = one->facts.bytes;
+        most   = next_after(w, one, i);
         w->cut = w->cut || i >= MOST_TRIES;
         more += *w->best != NULL;
-        if (one->placement.height <= budget) rp__step_keep(w->best, one, rp__step_is_faster);
-        else rp__plan_free(one);
+        if (offer(w, one)) fit = bytes < fit ? bytes : fit;
+        else over = bytes;
     }
-    return RP_OK;
+    return buffers ? RP_OK : walk_between(w, fit, over);
 }
 
 /* ---- the solver ---- */
