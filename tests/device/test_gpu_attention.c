@@ -377,6 +377,7 @@ static void check_case(rp_ctx *ctx, const shape *s, rp_dtype dtype)
     call first, c;
 
     for (int i = 0; i < RP_EMULATE_SCHEDULES; i++) {
+        if (i && i != RP_EMULATE_GREEDY && test_takes_samples()) continue;      /* this one finds most */
         rp__emulate_set_schedule((rp_emulate_schedule)i);
         begin(&c, ctx, s, dtype);
         run(&c);
