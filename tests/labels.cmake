@@ -9,7 +9,6 @@ set(RP_TEST_LABELS
     threads         # A case of the program that starts threads. ThreadSanitizer runs only these cases.
     watched         # `make check` also runs it under AddressSanitizer (preset watch).
     long            # `make check` skips it.
-    steps           # Runs steps of models. In `make check` no variant runs it by the ops' references, which are slow.
     few             # Some cases of a long test, for `make check`: the full suite runs the long test instead.
     repository      # Checks the source tree rather than a build.
     program         # Runs the program. Variant sim skips it, because references compute other numbers.

@@ -1,5 +1,5 @@
 # Figures differ from machine to machine and are not shown: which rows there are, that all are above 0, and what the file is.
-# ctest: threads
+# ctest: threads long
 export REPRISE_COSTS=$PWD/new/costs.json
 reprise calibrate --quick --threads 1 >rows 2>said || cat said
 sed "s/.* measured in [0-9]* s, quickly: '/… '/; s|$PWD|.|" said

@@ -1,5 +1,5 @@
 # Connections that break, servers that are busy, downloads that are stopped: all go on where they were, and the bytes are those of the hub.
-# ctest: threads
+# ctest: threads long
 . "$SOURCE/tests/cli/hub/begin.sh"
 same() { sha256sum here/model.safetensors | cut -c 1-16; grep -o 'store .*' log | sed 's/?[^ ]*//'; rm -rf here log; }
 get drops

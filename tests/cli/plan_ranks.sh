@@ -1,3 +1,4 @@
+# ctest: long
 # A plan of several ranks is made on one machine, from shipped shapes; a copied recipe finds them, too. Bytes depend on the machine: they are
 # compared, not shown.
 reprise cp llama3_8b_full_distributed mine.yaml 2>/dev/null

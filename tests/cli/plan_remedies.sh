@@ -1,3 +1,4 @@
+# ctest: long
 # Where nothing fits, settings that need less memory are listed: each fits in the bytes that it names, and one that a recipe has already is not named.
 unset REPRISE_TEST_DEVICE     # a device apart takes windows of optimizer states from the host
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 batch_size=2 threads=1 memory_budget=1MB

@@ -1,7 +1,7 @@
 /* Claims about jobs that go wrong. This program is their ranks, too: with an argument it is what that names.
  *
  * Each claim holds for each MPI that was found when the tests were built; where there is none it is skipped. */
-/* ctest: repository device-free */
+/* ctest: repository device-free long */
 #include "rp_test.h"
 
 #include "comm/internal.h"

@@ -1,6 +1,6 @@
 /* The kernels of a GPU on the emulated device, in all schedules: forms that the cases of ops lack, products of all forms, and updates. test_ops runs all
  * cases of ops there. */
-/* ctest: level-free device-free thread-free cost=60 */
+/* ctest: long level-free device-free thread-free cost=60 */
 #include "rp_test.h"
 
 #include "draws.h"

@@ -1,5 +1,4 @@
 /* The decoder without any file: paths, parameters, gradients, regions, caches. */
-/* ctest: steps */
 #include "rp_test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Claims about generation, on random models of both families. */
-/* ctest: level-free steps */
+/* ctest: level-free */
 #include "tiny_model.h"
 
 #include <math.h>

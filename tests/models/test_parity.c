@@ -1,6 +1,5 @@
 /* Every model variant against PyTorch and transformers: logits, loss, gradients, twelve optimizer steps, packed documents, ignored
  * labels; bf16 by PyTorch's own error. tests/golden/README.md says what is in the goldens and who made them. */
-/* ctest: steps */
 #include "golden_model.h"
 
 #include "models/family.h"

@@ -1,6 +1,6 @@
 /* Claims about runs, for each golden model's config: what is said of a step is what it takes, to the byte, and no way to checkpoint and no
  * budget changes a bit of what is learnt. */
-/* ctest: thread-free steps cost=12 */
+/* ctest: thread-free cost=12 */
 #include "drawn_run.h"
 
 #include "golden_variants.h"

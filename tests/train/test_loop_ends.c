@@ -1,5 +1,5 @@
 /* Claims about the ends of runs: what is refused before the first step, and how a run ends early. */
-/* ctest: level-free steps */
+/* ctest: level-free */
 #include "loop_test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Claims about the masked-language loss: which tokens are targets, what stands in their places, and on what that depends. */
-/* ctest: thread-free steps */
+/* ctest: thread-free */
 #include "loop_test.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The claim about the classic modes in whatever step: rehearsed, no mode takes less than the reported least budget, and the plan for as many bytes as it takes
  * is no slower. Recipes are drawn: families, shapes, adapters, and the variants that are left open. */
-/* ctest: device-free thread-free */
+/* ctest: device-free long thread-free */
 #include "asked_plan.h"
 
 enum { MOST_TEXTS = 14, TEXT = 240 };

@@ -1,5 +1,5 @@
 /* Claims about runs and plans: whichever call leads to an allocation that fails, the error comes out, and nothing is left. */
-/* ctest: device-free */
+/* ctest: device-free long */
 #include "loop_test.h"
 
 #include "base/file.h"
