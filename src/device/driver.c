@@ -34,8 +34,8 @@ static const char *load_emulated(rp_cuda *call, char *text)
     return NULL;
 }
 
-rp_gpu rp__gpu_cuda = { .name = "cuda", .load = load_cuda, .lock = PTHREAD_MUTEX_INITIALIZER };
-rp_gpu rp__gpu_emu  = { .name = "emu", .emulated = true, .load = load_emulated, .lock = PTHREAD_MUTEX_INITIALIZER };
+rp_gpu rp__gpu_cuda = { .name = "cuda", .load = load_cuda, .slide = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
+rp_gpu rp__gpu_emu  = { .name = "emu", .emulated = true, .load = load_emulated, .slide = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- errors ---- */
 

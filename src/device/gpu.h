@@ -32,6 +32,7 @@ typedef struct rp_gpu {
     const char *name;
     bool emulated;
     const char *(*load)(rp_cuda *call, char *text);     /* fills the table; returns the reason if it cannot */
+    pthread_mutex_t slide;                              /* of the memory at `bounce` */
     pthread_mutex_t lock;                               /* of everything below, while it changes */
     bool tried;
     const char *unusable;                               /* the reason, or NULL */
@@ -40,7 +41,7 @@ typedef struct rp_gpu {
     void *context;
     int device, capability;                             /* capability: 90 for 9.0 */
     int64_t granularity;                                /* of physical memory */
-    void *stream, *bounce_stream;                       /* for copies without a queue */
+    void *stream;                                       /* for copies without a queue */
     uint64_t bounce;                                    /* device memory through which ranges that overlap are copied */
     rp_gpu_arena arena[RP_GPU_ARENAS];
     rp_gpu_function *function;                          /* of each kernel of rp__gpu_kernels, by the kernel's address */

@@ -23,6 +23,15 @@ static rp_gpu_arena *arena_at(rp_gpu *gpu, uint64_t at)
     return NULL;
 }
 
+/* Whether `at` is device memory. Other threads may open and close contexts meanwhile. */
+static bool is_device(rp_gpu *gpu, uint64_t at)
+{
+    pthread_mutex_lock(&gpu->lock);
+    bool found = arena_at(gpu, at) != NULL;
+    pthread_mutex_unlock(&gpu->lock);
+    return found;
+}
+
 static uint64_t address(const void *at) { return (uint64_t)(uintptr_t)at; }
 
 /* ---- ranges ---- */
@@ -137,9 +146,10 @@ static uint64_t bounce_of(rp_gpu *gpu)
     return gpu->bounce;
 }
 
-/* Ranges that overlap are copied through the bounce buffer, from the end that is written over last. */
+/* Ranges that overlap are copied through the bounce buffer, from the end that is written over last. All queues share the buffer, so this waits. */
 static void slide(struct rp_queue *q, uint64_t to, uint64_t from, uint64_t bytes)
 {
+    pthread_mutex_lock(&q->gpu->slide);
     uint64_t bounce = bounce_of(q->gpu), done = 0;
 
     if (!bounce) rp__gpu_noted(q, CUDA_ERROR_OUT_OF_MEMORY, "a buffer for ranges that overlap");
@@ -150,6 +160,8 @@ static void slide(struct rp_queue *q, uint64_t to, uint64_t from, uint64_t bytes
         rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync(to + at, bounce, n, q->stream), "cuMemcpyAsync");
         done += n;
     }
+    rp__gpu_sync(&(rp_on){ .queue = q });
+    pthread_mutex_unlock(&q->gpu->slide);
 }
 
 /* Other devices' memory functions are complete when they return, so without a queue a copy is in the GPU's own, and waits. */
@@ -158,7 +170,7 @@ static void copy_in(struct rp_queue *q, void *to, const void *from, int64_t byte
     uint64_t a = address(to), b = address(from), n = (uint64_t)bytes;
 
     rp__gpu_enter(q->gpu);
-    if (!arena_at(q->gpu, a) && !arena_at(q->gpu, b)) {     /* both on the host */
+    if (!is_device(q->gpu, a) && !is_device(q->gpu, b)) {     /* both on the host */
         rp__gpu_sync(&(rp_on){ .queue = q });
         memmove(to, from, (size_t)bytes);
     } else if (a < b + n && b < a + n) {
@@ -179,7 +191,7 @@ static void gpu_copy(rp_gpu *gpu, void *to, const void *from, int64_t bytes, con
 static void fill_in(struct rp_queue *q, void *at, int byte, int64_t bytes)
 {
     rp__gpu_enter(q->gpu);
-    if (arena_at(q->gpu, address(at))) {
+    if (is_device(q->gpu, address(at))) {
         rp__gpu_noted(q, q->gpu->call.cuMemsetD8Async(address(at), (unsigned char)byte, (size_t)bytes, q->stream), "cuMemsetD8Async");
         return;
     }
