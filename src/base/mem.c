@@ -147,6 +147,13 @@ static rp_mem_space *space_of(const rp_ctx *ctx, const void *at)
     return NULL;
 }
 
+bool rp__mem_at_far(const rp_ctx *ctx, const void *at)
+{
+    const rp_mem_space *s = space_of(ctx, at);
+
+    return s && s->memory->far;
+}
+
 static int64_t rounded_up(const rp_mem_space *s, int64_t bytes) { return (bytes + s->memory->align - 1) & -s->memory->align; }
 
 int64_t rp__mem_rounded(const rp_ctx *ctx, int64_t bytes) { return rounded_up(ctx->space[0], bytes); }

@@ -91,6 +91,8 @@ bool rp__mem_is_far(const rp_mem_space *space);
 uint8_t *rp__mem_inside(const rp_ctx *ctx, uint8_t *block, int64_t bytes);
 /* The same for a block whose contents matter only inside: nothing is copied. */
 void *rp__mem_scratch(const rp_ctx *ctx, void *block);
+/* Is `at` an address in such a space? */
+bool rp__mem_at_far(const rp_ctx *ctx, const void *at);
 /* Between them, a message in flight reads and writes spaces. The host's own access needs the bracket all the same. Calls nest. */
 void rp__mem_hold(rp_ctx *ctx);
 void rp__mem_unhold(rp_ctx *ctx);

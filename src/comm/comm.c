@@ -25,7 +25,7 @@ static void release(rp_comm *comm)
 {
     if (!comm) return;
     rp__guard_close(comm);
-    for (int i = 0; i < comm->n_request; i++) rp__release(comm->request[i].number);
+    for (int i = 0; i < comm->n_request; i++) RP_RELEASE(comm->request[i].number, comm->request[i].stage);
     RP_RELEASE(comm->request, comm->part, comm->per_rank, comm);
 }
 

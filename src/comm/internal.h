@@ -21,6 +21,12 @@ typedef struct {
     rp_engine_request handle;
     rp_ctx *ctx;                        /* owner of the tensors that it reads and writes while in flight */
     int *number;                        /* four arrays of `ranks` ints: counts and first elements, sent and received */
+    uint8_t *stage;                     /* host memory for a message from or to device memory that the host cannot access */
+    int64_t stage_bytes;
+    const uint8_t *arrived;             /* in it: received data, whose parts go to `into` when the request is done; NULL: none */
+    uint8_t *into;
+    rp_engine_parts received;
+    int elem_bytes;
 } rp_request;
 
 struct rp_comm {

@@ -82,6 +82,56 @@ static void begin(rp_ctx *ctx, rp_comm *comm, const char *operation)
     rp__guard_enter(comm, operation);
 }
 
+/* ---- staging: messages of device memory pass through host memory ---- */
+
+static int64_t end_of(const rp_comm *comm, rp_engine_parts parts, int elem_bytes)
+{
+    int64_t end = 0;
+
+    for (int r = 0; r < comm->group.ranks; r++)
+        if (end < (int64_t)parts.first[r] + parts.count[r]) end = (int64_t)parts.first[r] + parts.count[r];
+    return end * elem_bytes;
+}
+
+/* Copies that still read the stage are complete: begin has waited. */
+static rp_status stage_room(rp_ctx *ctx, rp_request *r, int64_t bytes)
+{
+    if (bytes <= r->stage_bytes) return RP_OK;
+    RP_RELEASE(r->stage);
+    r->stage_bytes = 0;
+    if (!(r->stage = rp__host_alloc(ctx, bytes))) return RP_ERR_MEMORY;
+    r->stage_bytes = bytes;
+    return RP_OK;
+}
+
+/* The data of `from` lies at the start of the stage, and received data arrives behind it. */
+static rp_status stage_message(rp_ctx *ctx, rp_request *r, int64_t sent_bytes, int64_t received_bytes, const void **from, void **into)
+{
+    int64_t behind = (sent_bytes + 63) / 64 * 64;
+
+    r->arrived = NULL;
+    if (!rp__mem_at_far(ctx, *from) && !rp__mem_at_far(ctx, *into)) return RP_OK;
+    rp__mem_sync(ctx);
+    RP_TRY(stage_room(ctx, r, behind + received_bytes));
+    rp__mem_copy(ctx, r->stage, *from, sent_bytes);
+    r->into    = *into;
+    r->arrived = r->stage + behind;
+    *from      = r->stage;
+    *into      = r->stage + behind;
+    return RP_OK;
+}
+
+static void unstage(rp_ctx *ctx, const rp_comm *comm, rp_request *r)
+{
+    for (int i = 0; r->arrived && i < comm->group.ranks; i++) {
+        int64_t at = (int64_t)r->received.first[i] * r->elem_bytes;
+        rp__mem_copy(ctx, r->into + at, r->arrived + at, (int64_t)r->received.count[i] * r->elem_bytes);
+    }
+    r->arrived = NULL;
+}
+
+/* ---- the collectives ---- */
+
 /* A request in flight reads and writes tensors, so device memory stays open until it is done. */
 static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool done, rp_comm_request *out)
 {
@@ -92,6 +142,7 @@ static rp_status started(rp_ctx *ctx, rp_comm *comm, int id, bool well, bool don
         return rp_fail(ctx, RP_ERR_BACKEND, "cannot start a collective on %d ranks: %s", comm->group.ranks, comm->why);
     }
     *out = (rp_comm_request){ done ? 0 : id };
+    if (done) unstage(ctx, comm, &comm->request[id - 1]);
     if (done) return RP_OK;
     comm->request[id - 1].state = RP_REQUEST_UNDER_WAY;
     comm->request[id - 1].ctx   = ctx;
@@ -109,6 +160,9 @@ rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *al
     RP_TRY(request_take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, part, r->number, &parts));
+    RP_TRY(stage_message(ctx, r, part[comm->group.rank].count * elem_bytes, end_of(comm, parts, elem_bytes), &mine, &all));
+    r->received   = parts;
+    r->elem_bytes = elem_bytes;
     begin(ctx, comm, "the start of a gather");
     bool well = comm->engine->gather(&comm->group, mine, all, parts, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
@@ -126,6 +180,9 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, send, r->number, &sent));
     RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));
+    RP_TRY(stage_message(ctx, r, end_of(comm, sent, elem_bytes), end_of(comm, received, elem_bytes), &from, &into));
+    r->received   = received;
+    r->elem_bytes = elem_bytes;
     begin(ctx, comm, "the start of an exchange");
     bool well = comm->engine->exchange(&comm->group, from, sent, into, received, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
@@ -145,6 +202,7 @@ static void test(rp_comm *comm, rp_request *r)
     if (well && !done) return;
     r->state = well ? RP_REQUEST_DONE : RP_REQUEST_FAILED;
     comm->n_under_way--;
+    if (well) unstage(r->ctx, comm, r);
     rp__mem_unhold(r->ctx);
 }
 

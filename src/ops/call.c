@@ -105,11 +105,12 @@ rp_status rp__op_prepare(rp_ctx *ctx, const rp_op *op, const void *attr, rp_tens
 
 bool rp__op_fast(const rp_op_meta *m) { return m->fast && m->dense; }
 
+/* A collective moves bytes of any dtype. */
 bool rp__op_launches(const rp_op_meta *m)
 {
     const rp_device *device = m->ctx->device[0];
 
-    return device->runs && m->fast && device->runs(m, false) && device->runs(m, true);
+    return device->runs && (m->fast || m->op->flags & RP_OP_COLLECTIVE) && device->runs(m, false) && device->runs(m, true);
 }
 
 bool rp__op_falls_back(const rp_op_meta *m) { return m->ctx->device[0]->runs && !rp__op_launches(m); }

@@ -101,12 +101,27 @@ static void sum_in_double(const summing *s, int64_t n)
     }
 }
 
-static void sum_piece(const summing *s, int64_t n, int threads)
+static void sum_on_host(rp_ctx *ctx, summing s, int64_t n, int threads)
 {
-    int64_t bytes = n * (int64_t)sizeof(float) * (s->ranks + 1);
+    int64_t bytes = n * (int64_t)sizeof(float) * (s.ranks + 1), elem = rp_dtype_bytes(s.to_dtype);
 
-    if (s->to_dtype == RP_F64) sum_in_double(s, n);
-    else rp__team_ranges(threads, n, BLOCK, bytes, sum_range, s);
+    rp__mem_enter(ctx);
+    s.parts = rp__mem_inside(ctx, (uint8_t *)(uintptr_t)s.parts, ((s.ranks - 1) * s.stride + n) * rp_dtype_bytes(s.from_dtype));
+    s.to    = rp__mem_inside(ctx, (uint8_t *)s.to + s.at * elem, n * elem);
+    s.at    = 0;
+    if (s.to_dtype == RP_F64) sum_in_double(&s, n);
+    else rp__team_ranges(threads, n, BLOCK, bytes, sum_range, &s);
+    rp__mem_leave(ctx);
+}
+
+static void sum_piece(rp_ctx *ctx, const summing *s, int64_t n, int threads)
+{
+    const rp_kernels *k = rp__kernels(ctx);
+    uint8_t *to         = (uint8_t *)s->to + s->at * rp_dtype_bytes(s->to_dtype);
+
+    if (!n) return;
+    if (!k->sum_parts || s->to_dtype == RP_F64 || s->from_dtype == RP_F64 || !rp__mem_at_far(ctx, s->parts)) sum_on_host(ctx, *s, n, threads);
+    else k->sum_parts(s->from_dtype, s->parts, s->stride, s->ranks, to, s->to_dtype, s->adds, n, &ctx->on);
 }
 
 /* ---- dense data, waiting ---- */
@@ -257,7 +272,7 @@ static rp_status between_groups(const rp_reduction *r, summing s, int64_t n, int
     own.to_dtype = dtype;
     own.at       = 0;
     own.adds     = false;
-    sum_piece(&own, n, r->threads);
+    sum_piece(r->ctx, &own, n, r->threads);
     for (int g = 0; g < r->copies; g++) part[g] = (rp_comm_part){ g * apart, n };
     RP_TRY(rp__comm_gather(r->ctx, r->replicas, own.to, r->between, part, (int)elem, &request));
     RP_TRY(wait_for(r, r->replicas, &request));
@@ -265,7 +280,7 @@ static rp_status between_groups(const rp_reduction *r, summing s, int64_t n, int
     s.from_dtype = dtype;
     s.ranks      = r->copies;
     s.stride     = apart;
-    sum_piece(&s, n, r->threads);
+    sum_piece(r->ctx, &s, n, r->threads);
     return RP_OK;
 }
 
@@ -288,12 +303,9 @@ rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, i
     summing s = { received, r->dtype, slice->m.dtype, r->ranks, r->stride, at, rp__tensor_data(slice), adds };
 
     RP_TRY(wait_for(r, r->group, request));
-    rp_status status = RP_OK;
-    rp__mem_enter(r->ctx);
-    if (r->copies > 1) status = all_between_groups(r, s, mine);
-    else if (mine) sum_piece(&s, mine, r->threads);
-    rp__mem_leave(r->ctx);
-    return status;
+    if (r->copies > 1) return all_between_groups(r, s, mine);
+    sum_piece(r->ctx, &s, mine, r->threads);
+    return RP_OK;
 }
 
 void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)

@@ -1,6 +1,6 @@
 /* Claims about models whose weights are sharded, written by all ranks together. Run alone they are those of one rank; CMake runs them as jobs
  * of 2, 3 and 4 ranks of each MPI. */
-/* ctest: ranks=2,3,4 */
+/* ctest: emu ranks=2,3,4 */
 #include "rp_test.h"
 
 #include "base/file.h"

@@ -1,6 +1,6 @@
 /* Claims about states that ranks write and read together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3 and 4
  * ranks of each MPI. All ranks report an error of one rank, such as a full disk or a missing file. */
-/* ctest: ranks=2,3,4 */
+/* ctest: emu ranks=2,3,4 */
 #include "rp_test.h"
 
 #include "base/file.h"

@@ -14,6 +14,7 @@ typedef struct { u64 gate, up, dy, dgate, dup; i64 n; int dtype, dgate_dtype, du
 typedef struct { u64 x, to; i64 rows, n; u64 key; i64 step, sample_base; float p, kept; int dtype, to_dtype, adds, packed; } dropout_args;
 
 typedef struct { u64 from, to; i64 from_stride, to_stride, strips, width; int from_dtype, to_dtype, adds, packed; } strips_args;
+typedef struct { u64 parts, to; i64 stride, ranks, n; int dtype, to_dtype, adds, packed; } parts_args;
 typedef struct { u64 table, ids, y; i64 count, n; int dtype, packed; } embedding_args;
 typedef struct { u64 dy, order, first, dtable; i64 vocab, n; int dtype, dtable_dtype, adds, packed; } embedding_backward_args;
 typedef struct { u64 x, positions, cosine, sine, to; i64 tokens, heads, d, half; float sign; int dtype, to_dtype, adds; } rotary_args;

@@ -28,6 +28,13 @@ const rp_kernels *rp__kernels_gpu(void)
 
 /* ---- which calls ---- */
 
+/* A collective copies and sends. Sums that have no kernel are computed on the host. */
+static bool always(const rp_op_meta *m)
+{
+    (void)m;
+    return true;
+}
+
 static bool dense(const rp_op_meta *m) { return m->dense; }
 
 static bool floats_to_floats(const rp_op_meta *m) { return m->dense && (m->out[0].dtype == RP_F32 || m->out[0].dtype == RP_BF16); }
@@ -41,9 +48,6 @@ static bool rows_of_something(const rp_op_meta *m) { return m->dense_rows && som
 
 /* An expert is a row of the grid, which has fewer than 65,536. */
 static bool grouped_products(const rp_op_meta *m) { return m->in[1].dim[0] < 1 << 16 && product_of_something(m); }
-
-/* A head whose weights are whole on this rank, and that has rows. */
-static bool whole_head(const rp_op_meta *m) { return m->in[1].ndim == 2 && product_of_something(m); }
 
 static const struct { const char *name; bool (*serves[2])(const rp_op_meta *m); } served[] = {
 #define RP_GPU_OP(name, forward, backward) { #name, { forward, backward } },
