@@ -120,8 +120,8 @@ static void sum_piece(rp_ctx *ctx, const summing *s, int64_t n, int threads)
     uint8_t *to         = (uint8_t *)s->to + s->at * rp_dtype_bytes(s->to_dtype);
 
     if (!n) return;
-    if (!k->sum_parts || s->to_dtype == RP_F64 || s->from_dtype == RP_F64 || !rp__mem_at_far(ctx, s->parts)) sum_on_host(ctx, *s, n, threads);
-    else k->sum_parts(s->from_dtype, s->parts, s->stride, s->ranks, to, s->to_dtype, s->adds, n, &ctx->on);
+    if (!k->parts_sum || s->to_dtype == RP_F64 || s->from_dtype == RP_F64 || !rp__mem_at_far(ctx, s->parts)) sum_on_host(ctx, *s, n, threads);
+    else k->parts_sum(s->from_dtype, s->parts, s->stride, s->ranks, to, s->to_dtype, s->adds, n, &ctx->on);
 }
 
 /* ---- dense data, waiting ---- */

@@ -11,13 +11,13 @@ void rp__gpu_op_copy_strips(rp_dtype from_dtype, const void *from, int64_t from_
     gpu_line(on, &rp__gpu_copy_strips, gpu_pack_blocks(strips, width), &args);
 }
 
-void rp__gpu_op_sum_parts(rp_dtype dtype, const void *parts, int64_t stride, int64_t ranks, void *to, rp_dtype to_dtype, bool adds, int64_t n,
+void rp__gpu_op_parts_sum(rp_dtype dtype, const void *parts, int64_t stride, int64_t ranks, void *to, rp_dtype to_dtype, bool adds, int64_t n,
                           const rp_on *on)
 {
     parts_args args = { gpu_address(parts), gpu_address(to), stride, ranks, n, (int)dtype, (int)to_dtype, adds,
                         stride % PACK == 0 && gpu_packed(0, parts, to, NULL, NULL) };
 
-    gpu_line(on, &rp__gpu_sum_parts, gpu_pack_blocks(1, n), &args);
+    gpu_line(on, &rp__gpu_parts_sum, gpu_pack_blocks(1, n), &args);
 }
 
 void rp__gpu_op_embedding_forward(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, const rp_on *on)
