@@ -11,8 +11,6 @@
 
 #include "base/list.h"
 
-#define DEFAULT_ALIGNMENT 32
-
 /* ---- the cursor ---- */
 
 static rp_status gguf_take(rp_gguf *g, int64_t bytes, const char *inside, const uint8_t **out)
@@ -116,6 +114,17 @@ static rp_status parse_array(rp_gguf *g, gguf_value_entry *e)
     return e->element_type == GBOOL ? check_bools(g, e->key, e->data, e->v.count) : RP_OK;
 }
 
+/* Keeps the position of the value's bytes, for copies. The head's address stays the same while it grows. */
+static rp_status mark_raw(rp_gguf *g, gguf_value_entry *e, int64_t from)
+{
+    const uint8_t *head = NULL;
+
+    RP_TRY(rp__file_head(g->ctx, g->label, &g->map, g->at, &head));
+    e->raw       = head + from;
+    e->raw_bytes = g->at - from;
+    return RP_OK;
+}
+
 static rp_status parse_value(rp_gguf *g)
 {
     uint32_t type;
@@ -129,7 +138,10 @@ static rp_status parse_value(rp_gguf *g)
              e->key, type);
     e->v.key  = e->key;
     e->v.kind = rp__gguf_value_types[type].kind;
-    return type == GARRAY ? parse_array(g, e) : parse_scalar(g, type, e);
+    e->type   = type;
+    int64_t at = g->at;
+    RP_TRY(type == GARRAY ? parse_array(g, e) : parse_scalar(g, type, e));
+    return mark_raw(g, e, at);
 }
 
 /* ---- tensors ---- */

@@ -1,4 +1,4 @@
-/* gguf/gguf.h -- reads metadata and tensors of GGUF files, versions 2 and 3.
+/* gguf/gguf.h -- reads metadata and tensors of GGUF files, versions 2 and 3. gguf/write.h writes them.
  *
  *   magic "GGUF" · version · counts | metadata key-values | tensor infos | padding | tensor data
  *
@@ -65,6 +65,8 @@ const rp_gguf_tensor *rp__gguf_find(const rp_gguf *file, const char *name);
  * errors  RP_ERR_UNSUPPORTED the type cannot be read (the message lists those that can) · RP_ERR_ARG outside the tensor, or not whole rows
  *         · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__gguf_read(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out);
+/* Read bytes [start, start + bytes) of a tensor as the file has them. errors RP_ERR_ARG outside the tensor · RP_ERR_IO */
+rp_status rp__gguf_read_bytes(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t bytes, void *out);
 /* Do two tensors have the same type, shape and bytes? False if either cannot be read. / Drop the tensor's pages from resident memory. */
 bool rp__gguf_same_bytes(rp_gguf *file, const rp_gguf_tensor *a, const rp_gguf_tensor *b);
 void rp__gguf_drop(rp_gguf *file, const rp_gguf_tensor *tensor);

@@ -1,8 +1,9 @@
-/* gguf/internal.h -- shared by the files of the GGUF reader.
+/* gguf/internal.h -- shared by the files of the GGUF reader and writer.
  *
  *   gguf.c    one file: parses header, metadata and tensor infos and checks them against its bytes
  *   split.c   a model in several files: the metadata of the first, the tensors of all
  *   read.c    access: values, tensors and their elements
+ *   write.c   the writer (write.h)
  */
 #ifndef RP_GGUF_INTERNAL_H
 #define RP_GGUF_INTERNAL_H
@@ -11,6 +12,7 @@
 #include "gguf/gguf.h"
 #include "gguf/types.h"
 
+#define DEFAULT_ALIGNMENT 32
 #define NAME "%.200s"           /* names in messages are cut: they come from a file and may be very long */
 
 enum { GU8, GI8, GU16, GI16, GU32, GI32, GF32, GBOOL, GSTRING, GARRAY, GU64, GI64, GF64, GTYPES };
@@ -21,7 +23,9 @@ extern const gguf_value_type rp__gguf_value_types[GTYPES];
 typedef struct {                /* `v` is the first member: a pointer to it is a pointer to the entry */
     rp_gguf_value v;
     char *key;
-    uint32_t element_type;
+    uint32_t type, element_type;
+    const uint8_t *raw;         /* the value as it is in the file, after its type … */
+    int64_t raw_bytes;
     const uint8_t *data;        /* of an array of numbers */
     rp_gguf_string *strings;    /* of an array of strings */
 } gguf_value_entry;

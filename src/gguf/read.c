@@ -139,6 +139,15 @@ rp_status rp__gguf_read(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t start,
     return status;
 }
 
+rp_status rp__gguf_read_bytes(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t start, int64_t bytes, void *out)
+{
+    const gguf_tensor_entry *e = (const gguf_tensor_entry *)tensor;
+
+    RP_CHECK(g->ctx, start >= 0 && bytes >= 0 && start <= tensor->bytes && bytes <= tensor->bytes - start, RP_ERR_ARG,
+             "bytes [%" PRId64 ", +%" PRId64 ") are outside tensor '" NAME "', which has %" PRId64, start, bytes, e->name, tensor->bytes);
+    return get(g, e, e->offset + start, bytes, out);
+}
+
 void rp__gguf_drop(rp_gguf *g, const rp_gguf_tensor *tensor)
 {
     const gguf_tensor_entry *e = (const gguf_tensor_entry *)tensor;

@@ -10,6 +10,7 @@
 #define RP_MODELS_ADAPTER_H
 
 #include "models/model.h"
+#include "safetensors/safetensors.h"
 
 /* Freeze all parameters of the tree except those to be trained whole, and attach adapters, which are trainable, to the named layers. In a
  * shapes-only context a name that matches no linear layer is ignored, because the rehearsal reports it itself (recipe/model.c).
@@ -54,6 +55,12 @@ const struct rp_safetensors *rp__adapter_files_set(const rp_adapter_files *files
 /* Fill the adapters of a model that was built with this config, or this rank's slices of them.
  * errors  RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__adapter_files_load(const rp_adapter_files *files, rp_model *model);
+/* Open the adapter's weights / find the tensor of a part of an adapter, or of a parameter that is trained whole, and check its shape. *set is
+ * yours: rp__safetensors_close.
+ * errors  RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__adapter_files_weights(const rp_adapter_files *files, rp_safetensors **set);
+rp_status rp__adapter_files_find(const rp_adapter_files *files, const rp_safetensors *set, const rp_model_config *model, const rp_param *p,
+                                 const rp_safetensor **out);
 /* Path of the adapter's base model: base_model_name_or_path as given, or else relative to the folder, whichever exists first. The caller must
  * rp__release *out.
  * errors  RP_ERR_IO neither exists · RP_ERR_FORMAT · RP_ERR_MEMORY */

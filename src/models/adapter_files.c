@@ -227,8 +227,8 @@ static bool has_shape(const rp_safetensor *t, const rp_meta *m)
     return t->ndim == m->ndim && !memcmp(t->dim, m->dim, (size_t)m->ndim * sizeof *m->dim);
 }
 
-static rp_status adapter_files_find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p,
-                                    const rp_safetensor **out)
+rp_status rp__adapter_files_find(const rp_adapter_files *f, const rp_safetensors *set, const rp_model_config *model, const rp_param *p,
+                                 const rp_safetensor **out)
 {
     char name[RP_WEIGHT_NAME_CHARS];
 
@@ -265,11 +265,13 @@ static rp_status adapter_files_load(const rp_adapter_files *f, const rp_safetens
     for (int i = 0; i < rp__model_n_params(model); i++) {
         const rp_param *p = rp__model_param(model, i);
         if (!p->beside && rp__lora_part_of(p->path, &unused) == RP_LORA_NONE) continue;
-        RP_TRY(adapter_files_find(f, set, config, p, &t));
+        RP_TRY(rp__adapter_files_find(f, set, config, p, &t));
         RP_TRY(adapter_files_fill(set, t, p, window));
     }
     return RP_OK;
 }
+
+rp_status rp__adapter_files_weights(const rp_adapter_files *f, rp_safetensors **set) { return rp__safetensors_open(f->ctx, f->path, set); }
 
 rp_status rp__adapter_files_load(const rp_adapter_files *f, rp_model *model)
 {

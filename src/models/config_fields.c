@@ -164,3 +164,10 @@ void rp__config_read_field(rp_config_reader *r, const rp_config_field *f, rp_mod
     case RP_FIELD_LATER: break;
     }
 }
+
+const rp_config_field *rp__family_field(const rp_family *family, const char *key)
+{
+    for (int i = 0; i < family->n_fields; i++)
+        if (!strcmp(family->field[i].key, key)) return &family->field[i];
+    return NULL;
+}

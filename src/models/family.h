@@ -85,6 +85,9 @@ extern const rp_family *const rp__families[];       /* ends with NULL */
 /* Read the field that this line describes into its place in `config`. */
 void rp__config_read_field(rp_config_reader *reader, const rp_config_field *field, rp_model_config *config);
 
+/* The field of the family's config.json with this key; NULL if it has none. */
+const rp_config_field *rp__family_field(const rp_family *family, const char *key);
+
 /* ---- for finish functions ---- */
 
 /* Report an error about `key`, at the override that set it, or else in the file. */

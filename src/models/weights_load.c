@@ -137,18 +137,9 @@ static rp_status check_head(loader *l)
 
 /* ---- reading ---- */
 
-/* llama.cpp rotates neighbouring rows, transformers the two halves of a head. Row (j, s) of a head [D/2, 2] there is
- * row (s, j) of [2, D/2] here. */
-static int64_t unrotated(int64_t row, int64_t head_dim)
-{
-    int64_t in_head = row % head_dim;
-
-    return row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
-}
-
 static rp_status store_rotated(const loader *l, const rp_param *p, int64_t at, int64_t n, int64_t unit)
 {
-    for (int64_t i = 0; i < n; i += unit) RP_TRY(rp__param_store(p, unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit));
+    for (int64_t i = 0; i < n; i += unit) RP_TRY(rp__param_store(p, rp__unrotated((at + i) / unit, l->config->head_dim) * unit, l->window + i, unit));
     return RP_OK;
 }
 
@@ -214,14 +205,19 @@ static rp_status take_window(loader *l)
     return l->window ? RP_OK : RP_ERR_MEMORY;
 }
 
-static rp_status weights_load_all(loader *l)
+rp_status rp__weights_check(loader *l)
 {
     RP_TRY(rp__weights_pair(l));
     RP_TRY(take_window(l));
     for (int i = 0; i < l->n_parts; i++)
         if (!rp__weight_is_fresh(l, l->part[i].param)) check_part(l, &l->part[i]);
     if (l->status == RP_OK) RP_TRY(check_head(l));
-    RP_TRY(rp__report_status(&l->report, l->status));
+    return rp__report_status(&l->report, l->status);
+}
+
+static rp_status weights_load_all(loader *l)
+{
+    RP_TRY(rp__weights_check(l));
     for (int i = 0; i < l->n_parts; i++)
         if (!rp__weight_is_fresh(l, l->part[i].param)) RP_TRY(read_part(l, &l->part[i]));
     for (int i = 0; i < rp__model_n_params(l->model); i++)

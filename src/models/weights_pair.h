@@ -59,10 +59,22 @@ static inline bool globs_match(const char *const *glob, const char *name)
     return false;
 }
 
+/* llama.cpp rotates neighbouring rows, transformers the two halves of a head. Row (j, s) of a head [D/2, 2] there is row (s, j) of [2, D/2]
+ * here. */
+static inline int64_t rp__unrotated(int64_t row, int64_t head_dim)
+{
+    int64_t in_head = row % head_dim;
+
+    return row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
+}
+
 /* Fill parts, each with the tensor that fills it, if any; also head, fresh and left_out. Needs ctx, model, config, path and a file. Tensors that
  * fit nowhere are reported.
  * errors  RP_ERR_MEMORY · RP_ERR_SHAPE too many tensors · RP_ERR_FORMAT a wrapper without a text model */
 rp_status rp__weights_pair(rp_weight_loader *l);
+/* Pair, and check shapes and types of all tensors; needs the fields that rp__weights_pair needs, and an open report. Also allocates the window.
+ * errors  of the first mismatch; all are in the report · as rp__weights_pair · RP_ERR_IO */
+rp_status rp__weights_check(rp_weight_loader *l);
 /* Find a part. Returns NULL if the model has no such parameter, or it has fewer pieces. */
 rp_weight_part *rp__weight_part_find(const rp_weight_loader *l, const char *path, int64_t piece);
 /* Name of the part in the file. Returns out, or the parameter's path. */

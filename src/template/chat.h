@@ -28,6 +28,8 @@ typedef struct rp_chat rp_chat;
  * tokens are still the tokenizer's. *out is NULL if there is no template.
  * errors  RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED as rp__template_new · RP_ERR_MEMORY */
 rp_status rp__chat_load(rp_ctx *ctx, const char *path, const char *file, rp_chat **out);
+/* Find the text of that template. *text is yours to rp__release; NULL: there is none. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_MEMORY */
+rp_status rp__chat_text(rp_ctx *ctx, const char *path, char **text, int64_t *bytes);
 /* Create one from a template's text. `tokens` maps names to special tokens, {"bos_token": "<s>"}; may be NULL. errors as rp__template_new */
 rp_status rp__chat_new(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, const json_t *tokens, rp_chat **out);
 void rp__chat_free(rp_chat *chat);

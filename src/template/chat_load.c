@@ -149,3 +149,15 @@ rp_status rp__chat_load(rp_ctx *ctx, const char *path, const char *file, rp_chat
     json_decref(f.tokens);
     return status;
 }
+
+rp_status rp__chat_text(rp_ctx *ctx, const char *path, char **text, int64_t *bytes)
+{
+    finding f        = { .ctx = ctx, .tokens = json_object() };
+    rp_status status = f.tokens ? search(&f, path, NULL) : no_memory(ctx);
+
+    json_decref(f.tokens);
+    *text  = status == RP_OK ? f.text : NULL;
+    *bytes = f.bytes;
+    if (status != RP_OK) rp__release(f.text);
+    return status;
+}

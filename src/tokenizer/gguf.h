@@ -3,13 +3,14 @@
  *   gguf.c         finds the lists, selects a maker by tokenizer.ggml.model, assembles the parts
  *   gguf_bytes.c   gpt2: byte-level BPE, its pre-tokenizer by name (gguf_names.def); gemma4
  *   gguf_words.c   llama, t5, bert: tokenizers of SentencePiece and BERT
+ *   to_gguf.c      the other direction (to_gguf.h)
  */
 #ifndef RP_TOKENIZER_GGUF_H
 #define RP_TOKENIZER_GGUF_H
 
 #include "tokenizer/internal.h"
 
-enum { RP_GGUF_TOKEN_NORMAL = 1, RP_GGUF_TOKEN_UNKNOWN, RP_GGUF_TOKEN_CONTROL, RP_GGUF_TOKEN_USER, RP_GGUF_TOKEN_BYTE = 6 };
+enum { RP_GGUF_TOKEN_NORMAL = 1, RP_GGUF_TOKEN_UNKNOWN, RP_GGUF_TOKEN_CONTROL, RP_GGUF_TOKEN_USER, RP_GGUF_TOKEN_UNUSED, RP_GGUF_TOKEN_BYTE };
 
 typedef struct {
     rp_ctx *ctx;
@@ -33,6 +34,12 @@ rp_status rp__words_add(const rp_gguf_words *w, json_t *vocab, const char *text,
 
 /* The parts of a BPE that writes U+2581 for spaces and falls back to bytes for text without a token. `prefix`: put a space in front of a text. */
 void rp__gguf_marked_spaces(const rp_gguf_words *w, json_t *vocab, json_t *merges, bool prefix, rp_gguf_parts *out);
+
+/* The parts of a Sequence, also of one inside another, as a list without fields that change no id. *prefix: a ByteLevel puts a space in front of a
+ * text. NULL: jansson could not allocate it. */
+json_t *rp__gguf_plain_parts(const json_t *part, const char *list, bool *prefix);
+/* The first name of gguf_names.def with this pre-tokenizer and normalizer, both as plain parts. *name is NULL if there is none. errors RP_ERR_MEMORY */
+rp_status rp__gguf_name_of(rp_ctx *ctx, const json_t *pre_tokenizers, const json_t *normalizers, bool ignore_merges, const char **name);
 
 rp_status rp__gguf_make_gpt2(const rp_gguf_words *w, rp_gguf_parts *out);
 rp_status rp__gguf_make_gemma4(const rp_gguf_words *w, rp_gguf_parts *out);

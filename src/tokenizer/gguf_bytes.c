@@ -4,6 +4,7 @@
  * without a token becomes bytes.
  */
 #include "tokenizer/gguf.h"
+#include "tokenizer/reader.h"
 
 #include <string.h>
 
@@ -127,4 +128,80 @@ rp_status rp__gguf_make_gemma4(const rp_gguf_words *w, rp_gguf_parts *out)
     json_decref(vocab);
     json_decref(merges);
     return status;
+}
+
+/* ---- the other direction ---- */
+
+static void set_default(json_t *part, const char *key, bool value)
+{
+    if (!json_object_get(part, key)) json_object_set_new(part, key, json_boolean(value));
+}
+
+/* Fields with their defaults, and without those that change no id. */
+static void make_plain(json_t *part, bool *prefix)
+{
+    const char *type = rp__part_kind(part);
+
+    if (!strcmp(type, "ByteLevel")) {
+        *prefix |= json_is_true(json_object_get(part, "add_prefix_space"));
+        json_object_del(part, "add_prefix_space");
+        json_object_del(part, "trim_offsets");
+        set_default(part, "use_regex", true);
+    } else if (!strcmp(type, "Split")) {
+        set_default(part, "invert", false);
+    } else if (!strcmp(type, "Digits")) {
+        set_default(part, "individual_digits", false);
+    }
+}
+
+static bool append_plain(json_t *to, const json_t *part, const char *list, bool *prefix)
+{
+    const json_t *inner;
+    size_t i;
+    bool ok = true;
+
+    if (!part || json_is_null(part)) return true;
+    if (!strcmp(rp__part_kind(part), "Sequence")) {
+        json_array_foreach(json_object_get(part, list), i, inner) ok = ok && append_plain(to, inner, list, prefix);
+        return ok;
+    }
+    json_t *plain = rp__json_deep_copy(part);
+    if (plain) make_plain(plain, prefix);
+    return plain && !json_array_append_new(to, plain);
+}
+
+json_t *rp__gguf_plain_parts(const json_t *part, const char *list, bool *prefix)
+{
+    json_t *made = json_array();
+
+    *prefix = false;
+    if (made && append_plain(made, part, list, prefix)) return made;
+    json_decref(made);
+    return NULL;
+}
+
+static rp_status is_kind(rp_ctx *ctx, const kind *k, const json_t *pre_tokenizers, const json_t *normalizers, bool *same)
+{
+    json_t *parsed = parse_kind(ctx, k->pre_tokenizer), *plain = NULL, *normal = k->normalizer ? json_pack("[{ss}]", "type", k->normalizer) : json_array();
+    bool unused;
+
+    if (parsed) plain = rp__gguf_plain_parts(parsed, "pretokenizers", &unused);
+    *same            = plain && normal && json_equal(plain, pre_tokenizers) && json_equal(normal, normalizers);
+    rp_status status = plain && normal ? RP_OK : rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate the pre-tokenizer '%s'", k->name);
+    json_decref(parsed);
+    json_decref(plain);
+    json_decref(normal);
+    return status;
+}
+
+rp_status rp__gguf_name_of(rp_ctx *ctx, const json_t *pre_tokenizers, const json_t *normalizers, bool ignore_merges, const char **name)
+{
+    *name = NULL;
+    for (int i = 0; i < RP_COUNT(kinds) && !*name; i++) {
+        bool same = false;
+        if (kinds[i].ignore_merges != ignore_merges) continue;
+        RP_TRY(is_kind(ctx, &kinds[i], pre_tokenizers, normalizers, &same));
+        if (same) *name = kinds[i].name;
+    }
+    return RP_OK;
 }

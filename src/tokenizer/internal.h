@@ -349,6 +349,11 @@ struct rp_tokenizer {
 
 /* Build a tokenizer from parsed files. `config` (tokenizer_config.json) may be NULL. `name` is for messages. errors as rp__tokenizer_load */
 rp_status rp__tokenizer_build(rp_ctx *ctx, const char *name, json_t *root, json_t *config, rp_tokenizer **out);
+/* The files of a tokenizer as JSON. name: for messages; mark: as in rp_tokenizer. */
+typedef struct { json_t *root, *config; char *name; uint64_t mark; bool from_gguf; } rp_tokenizer_source;
+/* Read them; *out must be freed in any case. errors as rp__tokenizer_load */
+rp_status rp__tokenizer_read(rp_ctx *ctx, const char *path, rp_tokenizer_source *out);
+void rp__tokenizer_source_free(rp_tokenizer_source *source);
 rp_status rp__tokenizer_json(rp_ctx *ctx, const char *name, const char *text, int64_t bytes, json_t **out);
 /* Convert a GGUF file to a tokenizer.json and a tokenizer_config.json; json_decref both. errors RP_ERR_FORMAT · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
 rp_status rp__tokenizer_from_gguf(rp_ctx *ctx, const rp_gguf *file, const char *name, json_t **root, json_t **config);

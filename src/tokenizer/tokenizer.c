@@ -51,64 +51,43 @@ done:
     return status;
 }
 
-static rp_status load_folder(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
+static rp_status read_folder(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer_source *out)
 {
-    json_t *root = NULL, *config = NULL;
-    uint64_t mark    = 0;
-    char *path       = rp__path_join(ctx, folder, name);
-    rp_status status = path ? RP_OK : RP_ERR_MEMORY;
-
-    if (status != RP_OK) return status;
-    RP_TRY_GOTO(read_json(ctx, folder, name, false, &root, &mark));
-    RP_TRY_GOTO(rp__tokenizer_config(ctx, folder, &config));
-    RP_TRY_GOTO(rp__tokenizer_build(ctx, path, root, config, out));
-    (*out)->mark = mark;
-done:
-    json_decref(root);
-    json_decref(config);
-    rp__release(path);
-    return status;
+    out->name = rp__path_join(ctx, folder, name);
+    if (!out->name) return RP_ERR_MEMORY;
+    RP_TRY(read_json(ctx, folder, name, false, &out->root, &out->mark));
+    return rp__tokenizer_config(ctx, folder, &out->config);
 }
 
-/* Loads SentencePiece's own file. */
-static rp_status load_spm(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer **out)
+static rp_status read_any(rp_ctx *ctx, const char *folder, const char *name, rp_tokenizer_source *out)
 {
-    json_t *root = NULL, *config = NULL;
-    uint64_t mark    = 0;
-    rp_status status = rp__tokenizer_spm_folder(ctx, folder, name, &root, &config, &mark);
-
-    if (status == RP_OK) status = rp__tokenizer_build(ctx, name, root, config, out);
-    if (status == RP_OK) (*out)->mark = mark;
-    json_decref(root);
-    json_decref(config);
-    return status;
+    if (!rp__is_spm(name)) return read_folder(ctx, folder, name, out);
+    out->name = rp__host_text(ctx, name);
+    return out->name ? rp__tokenizer_spm_folder(ctx, folder, name, &out->root, &out->config, &out->mark) : RP_ERR_MEMORY;
 }
 
-static rp_status load_gguf(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+static rp_status read_gguf(rp_ctx *ctx, const char *path, rp_tokenizer_source *out)
 {
-    json_t *root = NULL, *config = NULL;
     rp_gguf *file = NULL;
 
+    out->from_gguf = true;
+    out->name      = rp__host_text(ctx, path);
+    if (!out->name) return RP_ERR_MEMORY;
     RP_TRY(rp__gguf_open(ctx, path, &file));
-    rp_status status = rp__tokenizer_from_gguf(ctx, file, path, &root, &config);
-    if (status == RP_OK) status = rp__tokenizer_build(ctx, path, root, config, out);
-    if (status == RP_OK) (*out)->from_gguf = true;
-    json_decref(root);
-    json_decref(config);
+    rp_status status = rp__tokenizer_from_gguf(ctx, file, path, &out->root, &out->config);
     rp__gguf_close(file);
     return status;
 }
 
-/* Loads a file together with the files next to it, which define its special tokens. */
-static rp_status load_file(rp_ctx *ctx, const char *path, rp_tokenizer **out)
+/* Reads a file together with the files next to it, which define its special tokens. */
+static rp_status read_file(rp_ctx *ctx, const char *path, rp_tokenizer_source *out)
 {
     const char *slash = strrchr(path, '/');
     char *folder      = rp__host_text(ctx, slash ? path : "");
 
     if (!folder) return RP_ERR_MEMORY;
     if (slash) folder[slash + 1 - path] = 0;
-    const char *name = slash ? slash + 1 : path;
-    rp_status status = rp__is_spm(name) ? load_spm(ctx, folder, name, out) : load_folder(ctx, folder, name, out);
+    rp_status status = read_any(ctx, folder, slash ? slash + 1 : path, out);
     rp__release(folder);
     return status;
 }
@@ -131,28 +110,40 @@ rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out)
     return RP_OK;
 }
 
-static rp_status load_any_of(rp_ctx *ctx, const char *folder, rp_tokenizer **out)
+rp_status rp__tokenizer_read(rp_ctx *ctx, const char *path, rp_tokenizer_source *out)
 {
     const char *name;
 
-    RP_TRY(rp__tokenizer_file(ctx, folder, &name));
-    return rp__is_spm(name) ? load_spm(ctx, folder, name, out) : load_folder(ctx, folder, name, out);
+    *out = (rp_tokenizer_source){ 0 };
+    if (!rp__file_is_dir(path)) return rp__ends_with(path, ".gguf") ? read_gguf(ctx, path, out) : read_file(ctx, path, out);
+    RP_TRY(rp__tokenizer_file(ctx, path, &name));
+    return read_any(ctx, path, name, out);
+}
+
+void rp__tokenizer_source_free(rp_tokenizer_source *source)
+{
+    json_decref(source->root);
+    json_decref(source->config);
+    rp__release(source->name);
 }
 
 rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out)
 {
-    rp_tokenizer *t = NULL;
+    rp_tokenizer_source source;
+    rp_tokenizer *t  = NULL;
+    rp_status status = rp__tokenizer_read(ctx, path, &source);
 
-    if (rp__file_is_dir(path)) RP_TRY(load_any_of(ctx, path, &t));
-    else if (rp__ends_with(path, ".gguf")) RP_TRY(load_gguf(ctx, path, &t));
-    else RP_TRY(load_file(ctx, path, &t));
-    t->path = rp__host_text(ctx, path);
-    if (!t->path) {
-        rp__tokenizer_free(t);
-        return RP_ERR_MEMORY;
+    if (status == RP_OK) status = rp__tokenizer_build(ctx, source.name, source.root, source.config, &t);
+    if (status == RP_OK) {
+        t->mark      = source.mark;
+        t->from_gguf = source.from_gguf;
+        t->path      = rp__host_text(ctx, path);
+        if (!t->path) status = RP_ERR_MEMORY;
     }
-    *out = t;
-    return RP_OK;
+    rp__tokenizer_source_free(&source);
+    if (status == RP_OK) *out = t;
+    else rp__tokenizer_free(t);
+    return status;
 }
 
 void rp__tokenizer_free(rp_tokenizer *t)

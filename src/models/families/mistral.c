@@ -16,8 +16,12 @@ static void mistral_finish(rp_config_reader *reader, rp_model_config *c)
 }
 
 static const rp_name_pair names[] = { RP_NAMES_ENDS, RP_NAMES_QKV, RP_NAMES_GATE_UP, RP_NAMES_NORMS_BEFORE };
+static const rp_name_pair gguf_names[] = { RP_GGUF_ENDS, RP_GGUF_QKV, RP_GGUF_GATE_UP, RP_GGUF_NORMS_BEFORE };
+static const char *const rotated[]     = { "layers.*.attn.q.*", "layers.*.attn.k.*", NULL };
 
+/* Written to GGUF as a llama, and read from it as one. */
 const rp_family rp__family_mistral = {
     .model_type = "mistral", .architecture = "MistralForCausalLM", .field = fields, .n_fields = RP_COUNT(fields),
     .finish = mistral_finish, .name = names, .n_names = RP_COUNT(names), .prefix = "model.", .inert_tensor = rp__inert_rotary,
+    .gguf_architecture = "llama", .gguf_name = gguf_names, .n_gguf_names = RP_COUNT(gguf_names), .gguf_rotated = rotated,
 };

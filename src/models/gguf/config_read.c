@@ -1,49 +1,20 @@
-/* models/config_gguf.c -- converts the metadata of a GGUF file to the config.json from which it was made.
+/* models/gguf/config_read.c -- converts the metadata of a GGUF file to the config.json from which it was made.
  *
  *   "llama.embedding_length": 576  ─▶  "hidden_size": 576
  *
  * So one parser checks both formats, and an export has a config.json. As in a config.json, an unknown key is an error. Facts
  * that GGUF metadata lacks are derived from the tensors: tied embeddings, biases, and Llama 3's frequencies (rope_freqs.weight). */
-#include "models/weights_internal.h"
+#include "models/gguf/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ZERO, ONE: the only supported value (a gating function of 1 is softmax). OF_SOME: a number if the family's config.json has the field, else ZERO. */
 typedef enum { WHOLE, NUMBER, LATER, INERT, ZERO, ONE, OF_SOME } treatment;
 
-/* Keys without the prefix of the architecture. LATER: `theirs` is unused. A family's own table may replace `theirs`. */
 static const struct { const char *gguf, *theirs; treatment treatment; bool required; } keys[] = {
-    { "vocab_size",                       "vocab_size",              WHOLE,  false },
-    { "context_length",                   "max_position_embeddings", WHOLE,  true },
-    { "embedding_length",                 "hidden_size",             WHOLE,  true },
-    { "feed_forward_length",              "intermediate_size",       WHOLE,  true },
-    { "block_count",                      "num_hidden_layers",       WHOLE,  true },
-    { "attention.head_count",             "num_attention_heads",     WHOLE,  true },
-    { "attention.head_count_kv",          "num_key_value_heads",     WHOLE,  false },
-    { "attention.layer_norm_rms_epsilon", "rms_norm_eps",            NUMBER, true },
-    { "attention.layer_norm_epsilon",     NULL,                      NUMBER, true },
-    { "rope.freq_base",                   "rope_theta",              NUMBER, false },
-    { "rope.dimension_count",             NULL,                      LATER,  false },
-    { "attention.key_length",             NULL,                      LATER,  false },
-    { "attention.value_length",           NULL,                      LATER,  false },
-    { "rope.scaling.type",                NULL,                      LATER,  false },
-    { "rope.scaling.factor",              NULL,                      LATER,  false },
-    { "rope.scale_linear",                NULL,                      LATER,  false },
-    { "rope.scaling.original_context_length", NULL,                  INERT,  false },
-    { "rope.scaling.finetuned",           NULL,                      INERT,  false },
-    { "tensor_data_layout",               NULL,                      INERT,  false },
-    { "attention.causal",                 NULL,                      ONE,    false },
-    { "attention.sliding_window",         "sliding_window",          OF_SOME, false },
-    { "attn_logit_softcapping",           "attn_logit_softcapping",  OF_SOME, false },
-    { "final_logit_softcapping",          "final_logit_softcapping", OF_SOME, false },
-    { "rope.freq_base_swa",               "rope_local_base_freq",    OF_SOME, false },
-    { "use_parallel_residual",            NULL,                      ZERO,   false },
-    { "expert_count",                     "num_experts",             OF_SOME, false },
-    { "expert_used_count",                "num_experts_per_tok",     OF_SOME, false },
-    { "expert_feed_forward_length",       "moe_intermediate_size",   OF_SOME, false },
-    { "expert_shared_count",              NULL,                      ZERO,   false },
-    { "expert_gating_func",               NULL,                      ONE,    false },
+#define RP_GGUF_KEY(key, theirs, treatment, required, written, field) { key, theirs, treatment, required },
+#include "models/gguf/keys.def"
+#undef RP_GGUF_KEY
 };
 
 static const struct { const char *gguf, *theirs; } token_ids[] = {
@@ -74,7 +45,7 @@ static const rp_gguf_value *get(const reader *r, const char *key)
 
 static bool is_whole(const rp_gguf_value *v) { return v->kind == RP_GGUF_INT || v->kind == RP_GGUF_UINT; }
 
-static double config_gguf_number_of(const reader *r, const char *key)
+static double config_read_number_of(const reader *r, const char *key)
 {
     const rp_gguf_value *v = get(r, key);
 
@@ -101,30 +72,23 @@ static double shortest(double value)
 }
 
 /* NULL if the family's config.json has no such field. */
-static const rp_config_field *field_of(const reader *r, const char *key)
-{
-    for (int i = 0; i < r->family->n_fields; i++)
-        if (!strcmp(r->family->field[i].key, key)) return &r->family->field[i];
-    return NULL;
-}
+static const rp_config_field *field_of(const reader *r, const char *key) { return rp__family_field(r->family, key); }
 
 /* ---- metadata ---- */
 
-/* Name in the config.json of this family; `otherwise` if its own table has no line for the key. */
-static const char *theirs_of(const reader *r, const char *gguf, const char *otherwise)
+const char *rp__gguf_key_theirs(const rp_family *family, const char *key, const char *otherwise)
 {
-    for (int k = 0; k < r->family->n_gguf_keys; k++)
-        if (!strcmp(r->family->gguf_key[k].ours, gguf)) return r->family->gguf_key[k].theirs;
+    for (int k = 0; k < family->n_gguf_keys; k++)
+        if (!strcmp(family->gguf_key[k].ours, key)) return family->gguf_key[k].theirs;
     return otherwise;
 }
 
-static const char *name_of(const reader *r, int i) { return theirs_of(r, keys[i].gguf, keys[i].theirs); }
+bool rp__gguf_is_rotary(const rp_family *family) { return rp__gguf_key_theirs(family, "rope.freq_base", "rope_theta") != NULL; }
+
+static const char *field_name(const reader *r, int i) { return rp__gguf_key_theirs(r->family, keys[i].gguf, keys[i].theirs); }
 
 /* Returns false if the config.json of this family has no such field. */
-static bool has_key(const reader *r, int i) { return (keys[i].treatment != WHOLE && keys[i].treatment != NUMBER) || name_of(r, i); }
-
-/* If not, positions are learned. */
-static bool is_rotary(const reader *r) { return theirs_of(r, "rope.freq_base", "rope_theta") != NULL; }
+static bool has_key(const reader *r, int i) { return (keys[i].treatment != WHOLE && keys[i].treatment != NUMBER) || field_name(r, i); }
 
 /* 0 means none: llama.cpp's converter writes it if config.json has null. */
 static void set_or_null(reader *r, const char *key, const rp_gguf_value *v)
@@ -136,7 +100,7 @@ static void set_or_null(reader *r, const char *key, const rp_gguf_value *v)
 static void read_key(reader *r, int i)
 {
     const rp_gguf_value *v = get(r, keys[i].gguf);
-    const char *arch = r->family->gguf_architecture, *theirs = name_of(r, i);
+    const char *arch = r->family->gguf_architecture, *theirs = field_name(r, i);
     bool is_number         = v && (is_whole(v) || v->kind == RP_GGUF_FLOAT || v->kind == RP_GGUF_BOOL);
 
     if (!has_key(r, i)) return;
@@ -168,7 +132,7 @@ static void check_unknown(reader *r)
 /* Gemma's scale of scores is not in the file. Like llama.cpp, this recognises the 27B models by their number of blocks. */
 static void read_scale(reader *r, double plain, double dim)
 {
-    double blocks = config_gguf_number_of(r, "block_count"), largest = !strcmp(r->family->gguf_architecture, "gemma2") ? 46 : 62;
+    double blocks = config_read_number_of(r, "block_count"), largest = !strcmp(r->family->gguf_architecture, "gemma2") ? 46 : 62;
 
     if (field_of(r, "query_pre_attn_scalar")) set(r, "query_pre_attn_scalar", json_real(blocks == largest ? plain : dim));
 }
@@ -185,11 +149,11 @@ static bool turns_parts(const reader *r)
 static void read_head_dim(reader *r)
 {
     static const char *const sizes[] = { "attention.key_length", "rope.dimension_count", "attention.value_length" };
-    double heads = config_gguf_number_of(r, "attention.head_count"), plain = heads > 0 ? config_gguf_number_of(r, "embedding_length") / heads : 0, dim = plain;
+    double heads = config_read_number_of(r, "attention.head_count"), plain = heads > 0 ? config_read_number_of(r, "embedding_length") / heads : 0, dim = plain;
 
-    if (get(r, sizes[0])) dim = config_gguf_number_of(r, sizes[0]);
+    if (get(r, sizes[0])) dim = config_read_number_of(r, sizes[0]);
     for (int i = 0; i < RP_COUNT(sizes); i++) {
-        double size = get(r, sizes[i]) ? config_gguf_number_of(r, sizes[i]) : i == 1 ? dim : plain;
+        double size = get(r, sizes[i]) ? config_read_number_of(r, sizes[i]) : i == 1 ? dim : plain;
         bool part   = i == 1 && turns_parts(r) && size < dim;
         if (part) set(r, "partial_rotary_factor", json_real(size / dim));
         else if (size != dim)
@@ -214,7 +178,7 @@ static void read_tokens(reader *r)
 static void read_scaling(reader *r)
 {
     const rp_gguf_value *type = get(r, "rope.scaling.type");
-    double factor             = config_gguf_number_of(r, get(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear");
+    double factor             = config_read_number_of(r, get(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear");
     bool is_text              = type && type->kind == RP_GGUF_STRING;
     bool none                 = is_text && type->s.bytes == 4 && !memcmp(type->s.text, "none", 4);
     bool linear               = !type || (is_text && type->s.bytes == 6 && !memcmp(type->s.text, "linear", 6));
@@ -228,27 +192,26 @@ static void read_scaling(reader *r)
 }
 
 enum { MAX_PAIRS = 1 << 15 };
-#define LOW 1.0
-#define HIGH 4.0
-#define ORIGINAL 8192.0
 
-/* The divisor of frequency i of `pairs` in Llama 3.1's rule. */
-static double llama3_divisor(double factor, double theta, int64_t i, int64_t pairs)
+double rp__gguf_llama3_divisor(const rp_rope_config *rope, int64_t i, int64_t pairs)
 {
-    double wavelength = 2 * acos(-1) * pow(theta, (double)i / (double)pairs), smooth;
+    double turns = (double)rope->original_context / (2 * acos(-1) * pow(rope->theta, (double)i / (double)pairs)), smooth;
 
-    if (wavelength < ORIGINAL / HIGH) return 1;
-    if (wavelength > ORIGINAL / LOW) return factor;
-    smooth = (ORIGINAL / wavelength - LOW) / (HIGH - LOW);
-    return 1 / ((1 - smooth) / factor + smooth);
+    if (turns > rope->high_freq_factor) return 1;
+    if (turns < rope->low_freq_factor) return rope->factor;
+    smooth = (turns - rope->low_freq_factor) / (rope->high_freq_factor - rope->low_freq_factor);
+    return 1 / ((1 - smooth) / rope->factor + smooth);
 }
 
 /* A file has the divisors, not the rule. All published Llama 3.x models have these bounds, so the factor, which is the last divisor,
  * determines all others. */
 static bool is_llama3(const float *divisor, int64_t pairs, double theta)
 {
+    const rp_rope_config rope = { .theta = theta, .factor = divisor[pairs - 1], .low_freq_factor = RP_LLAMA3_LOW,
+                                  .high_freq_factor = RP_LLAMA3_HIGH, .original_context = (int64_t)RP_LLAMA3_ORIGINAL };
+
     for (int64_t i = 0; i < pairs; i++) {
-        double want = llama3_divisor(divisor[pairs - 1], theta, i, pairs);
+        double want = rp__gguf_llama3_divisor(&rope, i, pairs);
         if (!(fabs(divisor[i] - want) <= 1e-4 * want)) return false;
     }
     return true;
@@ -257,7 +220,7 @@ static bool is_llama3(const float *divisor, int64_t pairs, double theta)
 static rp_status read_frequencies(reader *r)
 {
     const rp_gguf_tensor *t = rp__gguf_find(r->file, "rope_freqs.weight");
-    double theta            = get(r, "rope.freq_base") ? config_gguf_number_of(r, "rope.freq_base") : 10000;
+    double theta            = get(r, "rope.freq_base") ? config_read_number_of(r, "rope.freq_base") : 10000;
     float *divisor;
 
     if (!t) return RP_OK;
@@ -271,8 +234,8 @@ static rp_status read_frequencies(reader *r)
         FAIL(r, RP_ERR_UNSUPPORTED, "tensor 'rope_freqs.weight' holds other divisors than those of Llama 3.x; only these are honoured");
     else if (status == RP_OK)
         set(r, "rope_scaling", json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3",
-                                         "factor", shortest(divisor[t->elems - 1]), "low_freq_factor", LOW,
-                                         "high_freq_factor", HIGH, "original_max_position_embeddings", (int)ORIGINAL));
+                                         "factor", shortest(divisor[t->elems - 1]), "low_freq_factor", RP_LLAMA3_LOW,
+                                         "high_freq_factor", RP_LLAMA3_HIGH, "original_max_position_embeddings", (int)RP_LLAMA3_ORIGINAL));
     rp__release(divisor);
     return status;
 }
@@ -286,7 +249,7 @@ static bool fits(reader *r, const rp_family *family, const rp_gguf_value *archit
 
     if ((int64_t)strlen(name) != architecture->s.bytes || memcmp(name, architecture->s.text, strlen(name))) return false;
     r->family = family;
-    return strcmp(name, "llama") || (field_of(r, "num_experts_per_tok") != NULL) == (config_gguf_number_of(r, "expert_count") > 0);
+    return strcmp(name, "llama") || (field_of(r, "num_experts_per_tok") != NULL) == (config_read_number_of(r, "expert_count") > 0);
 }
 
 static const rp_family *find_family(reader *r)
@@ -330,7 +293,7 @@ static void read_tensors(reader *r)
     if (field_of(r, "mlp_bias")) set(r, "mlp_bias", json_boolean(rp__gguf_find(r->file, "blk.0.ffn_down.bias") != NULL));
 }
 
-static rp_status config_gguf_read_all(reader *r)
+static rp_status config_read_all(reader *r)
 {
     r->family = find_family(r);
     if (!r->family) return RP_OK;
@@ -340,7 +303,7 @@ static rp_status config_gguf_read_all(reader *r)
     check_unknown(r);
     read_tokens(r);
     read_tensors(r);
-    if (!is_rotary(r)) return RP_OK;
+    if (!rp__gguf_is_rotary(r->family)) return RP_OK;
     if (!field_of(r, "hidden_activation")) set(r, "hidden_act", json_string("silu"));
     read_head_dim(r);
     read_scaling(r);
@@ -351,7 +314,7 @@ rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_repo
 {
     reader r         = { .file = file, .place = { label, 0 }, .report = report, .json = json_object() };
     int before       = report->n_errors;
-    rp_status status = r.json ? config_gguf_read_all(&r) : rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
+    rp_status status = r.json ? config_read_all(&r) : rp_fail(ctx, RP_ERR_MEMORY, "cannot allocate host memory for '%s'", label);
 
     if (status == RP_OK) status = report->n_errors > before ? rp__report_status(report, r.status) : r.status;
     if (status == RP_OK) *out = r.json;

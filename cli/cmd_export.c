@@ -1,0 +1,201 @@
+/* cli/cmd_export.c -- export: writes a model, with its adapter merged in, or an adapter alone as a GGUF file. */
+#include "cli/cli.h"
+
+#include <signal.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "base/report.h"
+#include "gguf/write.h"
+#include "models/adapter.h"
+#include "models/config.h"
+#include "models/gguf/export.h"
+#include "models/model.h"
+#include "template/chat.h"
+
+typedef struct { const char *gguf, *out, *name; bool adapter; } export_fields;
+
+typedef struct {
+    cli run;                            /* with a context of shapes: weights go from file to file */
+    char *path;                         /* of the model; of a run, its final/ */
+    rp_model_files *files;
+    rp_model *model;
+    rp_tokenizer *tokenizer;
+    char *chat;
+    char name[CLI_LINE_CHARS], type[16];
+    rp_gguf_options options;
+    rp_gguf_outcome outcome;
+} exporting;
+
+/* ---- arguments ---- */
+
+/* Types in any case; keep leaves out->options.type NULL. */
+static int read_type(const cli *c, const export_fields *f, exporting *x)
+{
+    char types[RP_GGUF_TYPES_CHARS];
+    size_t n = strlen(f->gguf);
+
+    for (size_t i = 0; i <= n && n < sizeof x->type; i++) x->type[i] = f->gguf[i] >= 'a' && f->gguf[i] <= 'z' ? (char)(f->gguf[i] - 32) : f->gguf[i];
+    if (!strcasecmp(f->gguf, "keep") && !f->adapter) return CLI_GO;
+    x->options.type = x->type;
+    if (n < sizeof x->type && rp__gguf_can_write(x->type)) return CLI_GO;
+    cli_say(c, "'%.40s' is no type that is written; these are: %s%s", f->gguf, rp__gguf_types_text(types), f->adapter ? "" : ", keep");
+    return CLI_USAGE;
+}
+
+/* The folder of a run stands for its final/. */
+static char *model_path(rp_ctx *ctx, const char *given)
+{
+    static const char *const names[] = { "config.json", "adapter_config.json" };
+    bool model = false;
+
+    for (int i = 0; i < RP_COUNT(names) && !model; i++) {
+        char *file = rp__path_join(ctx, given, names[i]);
+        if (!file) return NULL;
+        model = rp__file_exists(file);
+        rp__release(file);
+    }
+    char *final = rp__path_join(ctx, given, "final");
+    if (!final || model || !rp__file_is_dir(given) || !rp__file_is_dir(final)) {
+        rp__release(final);
+        return rp__host_text(ctx, given);
+    }
+    return final;
+}
+
+/* The last part of a path; that of the run for its final/. */
+static void find_name(exporting *x, const char *given)
+{
+    char *text = x->name, *slash;
+
+    snprintf(x->name, sizeof x->name, "%s", given ? given : x->path);
+    for (slash = strrchr(text, '/'); slash && (!slash[1] || !strcmp(slash, "/final")) && slash > text; slash = strrchr(text, '/')) *slash = 0;
+    x->options.name = slash ? slash + 1 : text;
+}
+
+/* ---- opening ---- */
+
+/* A folder without a tokenizer gives a file without one. */
+static rp_status open_tokenizer(exporting *x)
+{
+    static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model" };
+    rp_ctx *ctx = x->run.ctx;
+    char *place = NULL;
+    bool there  = false;
+
+    if (rp__ends_with(rp__model_files_base(x->files), ".gguf")) return RP_OK;
+    RP_TRY(rp__tokenizer_place(ctx, x->path, &place));
+    for (int i = 0; i < RP_COUNT(names) && !there; i++) {
+        char *file = rp__path_join(ctx, place, names[i]);
+        there      = file && rp__file_exists(file);
+        rp__release(file);
+    }
+    rp_status status = there ? rp__tokenizer_load(ctx, place, &x->tokenizer) : RP_OK;
+    if (status == RP_OK && there) status = rp__chat_text(ctx, place, &x->chat, &x->options.chat_bytes);
+    rp__release(place);
+    x->options.tokenizer = x->tokenizer;
+    x->options.chat      = x->chat;
+    if (status == RP_OK && !there) cli_say(&x->run, "'%s' has no tokenizer, so the file has none", x->path);
+    return status;
+}
+
+static rp_status build_model(exporting *x)
+{
+    rp_model_config config;
+
+    RP_TRY(rp__model_files_config(x->files, &config));
+    rp_status status = rp__model_build(x->run.ctx, &config, RP_F32, &x->model);
+    rp__model_config_drop(&config);
+    return status;
+}
+
+static int open_model(cli *c, const char *given, const export_fields *f, exporting *x)
+{
+    const rp_ctx_options shapes = { .threads = 1, .shapes_only = true };
+    rp_report report;
+    int code = cli_open_context(c, &shapes, &x->run);
+
+    if (code != CLI_GO) return code;
+    if (!(x->path = model_path(x->run.ctx, given))) return cli_fail(&x->run, RP_ERR_MEMORY);
+    rp__report_open(&report, x->run.ctx);
+    code = cli_report_input(&x->run, &report, rp__model_files_open(x->run.ctx, x->path, NULL, &report, &x->files));
+    if (code != CLI_GO) return code;
+    if (f->name || f->adapter || !rp__ends_with(rp__model_files_base(x->files), ".gguf")) find_name(x, f->name);
+    rp_status status = f->adapter ? RP_OK : open_tokenizer(x);
+    if (status == RP_OK) status = build_model(x);
+    return status == RP_OK ? CLI_GO : cli_fail_input(&x->run, status);
+}
+
+static void close_model(exporting *x)
+{
+    rp__model_free(x->model);
+    rp__model_files_close(x->files);
+    rp__tokenizer_free(x->tokenizer);
+    RP_RELEASE(x->chat, x->path);
+    rp_ctx_free(x->run.ctx);
+}
+
+/* ---- the work ---- */
+
+static void print_outcome(const exporting *x, const rp_report *report, const char *out)
+{
+    const rp_gguf_outcome *o = &x->outcome;
+    char name[CLI_LINE_CHARS], text[CLI_LINE_CHARS], size[RP_SIZE_CHARS];
+
+    printf("model          %s\n", cli_one_line(x->path, name));
+    printf("tensors        %" PRId64 ":", o->tensors);
+    for (int i = 0; i < o->n_types; i++) printf("%s %" PRId64 " %s", i ? "," : "", o->of[i].tensors, o->of[i].type);
+    if (o->copied) printf("; %" PRId64 " copied as bytes", o->copied);
+    printf("\n");
+    for (const rp_report_item *i = report->first; i; i = i->next)
+        printf("note           %s: %s\n", cli_one_line(i->place.origin, name), cli_one_line(i->text, text));
+    printf("written        %s: %s\n", cli_one_line(out, name), cli_size(size, o->bytes));
+}
+
+static int write_file(exporting *x, const export_fields *f)
+{
+    rp_report report;
+
+    rp__report_open(&report, x->run.ctx);
+    rp_status status = (f->adapter ? rp__gguf_export_adapter : rp__gguf_export)(x->model, x->files, &x->options, f->out, &report, &x->outcome);
+    if (status == RP_OK) print_outcome(x, &report, f->out);
+    rp__report_close(&report);
+    return cli_finish(&x->run, status);
+}
+
+static int export(cli *c, const void *given, const cli_args *args)
+{
+    const export_fields *f = given;
+    exporting x            = { .model = NULL };
+    int code               = cli_need(c, "gguf", "TYPE", f->gguf);
+
+    if (code == CLI_GO) code = cli_need(c, "output", "FILE", f->out);
+    if (code == CLI_GO) code = read_type(c, f, &x);
+    if (code == CLI_GO) code = cli_find_output(c, f->out);
+    if (code == CLI_GO) code = cli_find_model(c, args->word[0]);
+    if (code != CLI_GO) return code;
+    signal(SIGXFSZ, SIG_IGN);           /* a file-size limit then fails the write, like a full disk */
+    code = open_model(c, args->word[0], f, &x);
+    if (code == CLI_GO) code = write_file(&x, f);
+    close_model(&x);
+    return code;
+}
+
+static const cli_option options[] = {
+    { "gguf", 'g', CLI_TEXT, offsetof(export_fields, gguf), "TYPE",
+      "type of the matrices: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, or keep: each as in its GGUF file", 0, 0 },
+    { "output", 'o', CLI_TEXT, offsetof(export_fields, out), "FILE", "the file to write; it appears when it is complete", 0, 0 },
+    { "adapter", 'a', CLI_FLAG, offsetof(export_fields, adapter), NULL, "write the adapter alone instead of merging it", 0, 0 },
+    { "name", 'n', CLI_TEXT, offsetof(export_fields, name), "TEXT", "the name in the file (default: that of the folder or of the GGUF file)", 0, 0 },
+};
+
+const cli_command cmd_export = {
+    .usage = "MODEL|RUN_DIR --gguf TYPE -o FILE [--adapter] [--name TEXT] [--bytes]",
+    .about = "Write a model as a GGUF file for llama.cpp, with its adapter merged in, if it has one. MODEL is a Hugging Face folder, a .gguf\n"
+             "file or the folder of an adapter, RUN_DIR the folder of a run, which stands for its final/. Vectors, norms and routers are\n"
+             "always F32. A model from GGUF keeps its metadata; tensors that have the type already are copied byte for byte.",
+    .example = "reprise export runs/my_run --gguf Q8_0 -o my_model.gguf",
+    CLI_OPTIONS(export_fields, options),
+    .least_words = 1, .most_words = 1, .sizes = true,
+    .run = export,
+};
