@@ -51,7 +51,6 @@ typedef struct rp_adapter_files rp_adapter_files;
 rp_status rp__adapter_files_open(rp_ctx *ctx, const char *path, const rp_model_config *model, rp_adapter_files **out);
 void rp__adapter_files_close(rp_adapter_files *files);
 const rp_adapter_config *rp__adapter_files_config(const rp_adapter_files *files);
-const struct rp_safetensors *rp__adapter_files_set(const rp_adapter_files *files);      /* its weights */
 /* Fill the adapters of a model that was built with this config, or this rank's slices of them.
  * errors  RP_ERR_FORMAT · RP_ERR_SHAPE · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__adapter_files_load(const rp_adapter_files *files, rp_model *model);

@@ -200,8 +200,6 @@ void rp__adapter_files_close(rp_adapter_files *f)
     RP_RELEASE(f->path, f->config_path, f);
 }
 
-const rp_safetensors *rp__adapter_files_set(const rp_adapter_files *files) { return files->set; }
-
 const rp_adapter_config *rp__adapter_files_config(const rp_adapter_files *f) { return &f->config; }
 
 /* ---- weights ---- */

@@ -31,6 +31,12 @@ static rp_status each_base_file(const rp_model_files *files, rp_file_marked mark
 
 rp_status rp__model_files_marks(const rp_model_files *files, rp_file_marked marked, void *user)
 {
+    rp_safetensors *set = NULL;
+
     RP_TRY(each_base_file(files, marked, user));
-    return files->adapter ? each_file(NULL, rp__adapter_files_set(files->adapter), marked, user) : RP_OK;
+    if (!files->adapter) return RP_OK;
+    RP_TRY(rp__adapter_files_weights(files->adapter, &set));
+    rp_status status = each_file(NULL, set, marked, user);
+    rp__safetensors_close(set);
+    return status;
 }

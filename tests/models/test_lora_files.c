@@ -132,6 +132,39 @@ static void an_exported_model_has_its_adapters_added_in(void **state)
     check_merged("llama_bias_whole", "layers.1.attn.k", RP_F32);
 }
 
+typedef struct { int n; char last[600]; uint64_t mark; } marked_files;
+
+static rp_status note_mark(void *user, const char *file, uint64_t mark)
+{
+    marked_files *m = user;
+
+    m->n++;
+    m->mark = mark;
+    snprintf(m->last, sizeof m->last, "%s", file);
+    return RP_OK;
+}
+
+/* Ranks compare them, so that all have the same adapter. */
+static void the_marks_of_weight_files_include_the_adapters(void **state)
+{
+    rp_ctx *ctx           = test_ctx(NULL);
+    rp_model_files *files = NULL;
+    marked_files m        = { 0 };
+    char path[RP_GOLDEN_PATH];
+    rp_report report;
+
+    (void)state;
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, variant_path(path, "smollm2"), NULL, &report, &files));
+    assert_ok(ctx, rp__model_files_marks(files, note_mark, &m));
+    assert_int_equal(m.n, 2);
+    assert_true(m.mark != 0);
+    assert_true(rp__ends_with(m.last, "lora/smollm2/adapter_model.safetensors"));
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    test_ctx_free(ctx);
+}
+
 /* ---- refusals ---- */
 
 static void copy_into(rp_ctx *ctx, const temp_dir *d, const char *variant, const char *name)
@@ -282,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_adapter_that_is_read_and_written_is_the_file_peft_wrote),
+        cmocka_unit_test(the_marks_of_weight_files_include_the_adapters),
         cmocka_unit_test(an_exported_model_has_its_adapters_added_in),
         cmocka_unit_test(what_peft_would_compute_otherwise_is_refused_by_name),
         cmocka_unit_test(a_file_without_adapters_is_refused),
