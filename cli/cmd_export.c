@@ -78,21 +78,18 @@ static void find_name(exporting *x, const char *given)
 /* A folder without a tokenizer gives a file without one. */
 static rp_status open_tokenizer(exporting *x)
 {
-    static const char *const names[] = { "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model" };
     rp_ctx *ctx = x->run.ctx;
-    char *place = NULL;
-    bool there  = false;
+    char *place = NULL, *file = NULL;
+    const char *first;
 
     if (rp__ends_with(rp__model_files_base(x->files), ".gguf")) return RP_OK;
     RP_TRY(rp__tokenizer_place(ctx, x->path, &place));
-    for (int i = 0; i < RP_COUNT(names) && !there; i++) {
-        char *file = rp__path_join(ctx, place, names[i]);
-        there      = file && rp__file_exists(file);
-        rp__release(file);
-    }
-    rp_status status = there ? rp__tokenizer_load(ctx, place, &x->tokenizer) : RP_OK;
+    rp_status status = rp__tokenizer_file(ctx, place, &first);
+    if (status == RP_OK && !(file = rp__path_join(ctx, place, first))) status = RP_ERR_MEMORY;
+    bool there = status == RP_OK && rp__file_exists(file);
+    if (there) status = rp__tokenizer_load(ctx, place, &x->tokenizer);
     if (status == RP_OK && there) status = rp__chat_text(ctx, place, &x->chat, &x->options.chat_bytes);
-    rp__release(place);
+    RP_RELEASE(file, place);
     x->options.tokenizer = x->tokenizer;
     x->options.chat      = x->chat;
     if (status == RP_OK && !there) cli_say(&x->run, "'%s' has no tokenizer, so the file has none", x->path);

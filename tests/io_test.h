@@ -58,6 +58,16 @@ static inline char *whole(rp_ctx *ctx, const char *path, int64_t *bytes)
     return text;
 }
 
+static inline void assert_same_files(rp_ctx *ctx, const char *a, const char *b)
+{
+    int64_t a_bytes, b_bytes;
+    char *in_a = whole(ctx, a, &a_bytes), *in_b = whole(ctx, b, &b_bytes);
+
+    assert_int_equal(a_bytes, b_bytes);
+    assert_memory_equal(in_a, in_b, (size_t)a_bytes);
+    RP_RELEASE(in_a, in_b);
+}
+
 /* Runs `expr`, which gives a status, with allocation 1, 2, … failing until none does. `after` checks what a failure left. */
 #define until_no_fault_fires(ctx, expr, after) \
     do { \

@@ -93,7 +93,7 @@ static int64_t end_of(const rp_comm *comm, rp_engine_parts parts, int elem_bytes
     return end * elem_bytes;
 }
 
-/* Copies that still read the stage are complete: begin has waited. */
+/* Call after rp__mem_sync: an earlier copy may still read the stage. */
 static rp_status stage_room(rp_ctx *ctx, rp_request *r, int64_t bytes)
 {
     if (bytes <= r->stage_bytes) return RP_OK;
@@ -105,19 +105,22 @@ static rp_status stage_room(rp_ctx *ctx, rp_request *r, int64_t bytes)
 }
 
 /* The data of `from` lies at the start of the stage, and received data arrives behind it. */
-static rp_status stage_message(rp_ctx *ctx, rp_request *r, int64_t sent_bytes, int64_t received_bytes, const void **from, void **into)
+static rp_status stage_message(rp_ctx *ctx, const rp_comm *comm, rp_request *r, int64_t sent_bytes, rp_engine_parts received, int elem_bytes,
+                               const void **from, void **into)
 {
     int64_t behind = (sent_bytes + 63) / 64 * 64;
 
     r->arrived = NULL;
     if (!rp__mem_at_far(ctx, *from) && !rp__mem_at_far(ctx, *into)) return RP_OK;
     rp__mem_sync(ctx);
-    RP_TRY(stage_room(ctx, r, behind + received_bytes));
+    RP_TRY(stage_room(ctx, r, behind + end_of(comm, received, elem_bytes)));
     rp__mem_copy(ctx, r->stage, *from, sent_bytes);
-    r->into    = *into;
-    r->arrived = r->stage + behind;
-    *from      = r->stage;
-    *into      = r->stage + behind;
+    r->into       = *into;
+    r->arrived    = r->stage + behind;
+    r->received   = received;
+    r->elem_bytes = elem_bytes;
+    *from         = r->stage;
+    *into         = r->stage + behind;
     return RP_OK;
 }
 
@@ -160,9 +163,7 @@ rp_status rp__comm_gather(rp_ctx *ctx, rp_comm *comm, const void *mine, void *al
     RP_TRY(request_take(ctx, comm, elem_bytes, &id));
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, part, r->number, &parts));
-    RP_TRY(stage_message(ctx, r, part[comm->group.rank].count * elem_bytes, end_of(comm, parts, elem_bytes), &mine, &all));
-    r->received   = parts;
-    r->elem_bytes = elem_bytes;
+    RP_TRY(stage_message(ctx, comm, r, part[comm->group.rank].count * elem_bytes, parts, elem_bytes, &mine, &all));
     begin(ctx, comm, "the start of a gather");
     bool well = comm->engine->gather(&comm->group, mine, all, parts, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);
@@ -180,9 +181,7 @@ rp_status rp__comm_exchange(rp_ctx *ctx, rp_comm *comm, const void *from, const 
     rp_request *r = &comm->request[id - 1];
     RP_TRY(narrow(ctx, comm, send, r->number, &sent));
     RP_TRY(narrow(ctx, comm, receive, r->number + 2 * comm->group.ranks, &received));
-    RP_TRY(stage_message(ctx, r, end_of(comm, sent, elem_bytes), end_of(comm, received, elem_bytes), &from, &into));
-    r->received   = received;
-    r->elem_bytes = elem_bytes;
+    RP_TRY(stage_message(ctx, comm, r, end_of(comm, sent, elem_bytes), received, elem_bytes, &from, &into));
     begin(ctx, comm, "the start of an exchange");
     bool well = comm->engine->exchange(&comm->group, from, sent, into, received, elem_bytes, &r->handle, &done, comm->why);
     rp__guard_leave(comm);

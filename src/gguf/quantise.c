@@ -102,47 +102,26 @@ static void pack_high(const uint8_t q[QK], uint8_t *to)
     memcpy(to, &bits, sizeof bits);
 }
 
-void rp__quantise_q4_0(const float *from, int64_t n, uint8_t *to)
+/* 4 bits of each code, behind the scale, the minimum and the fifth bits, if there are any. */
+static inline void pack_blocks(const float *from, int64_t n, uint8_t *to, bool ranged, bool fifth)
 {
+    int levels = fifth ? 32 : 16;
     uint8_t q[QK];
 
-    for (; n > 0; n -= QK, from += QK, to += 18) {
-        signed_codes(from, 16, q, to);
-        pack_low(q, to + 2);
+    for (; n > 0; n -= QK, from += QK) {
+        (ranged ? ranged_codes : signed_codes)(from, levels, q, to);
+        to += ranged ? 4 : 2;
+        if (fifth) pack_high(q, to);
+        to += fifth ? 4 : 0;
+        pack_low(q, to);
+        to += QK / 2;
     }
 }
 
-void rp__quantise_q4_1(const float *from, int64_t n, uint8_t *to)
-{
-    uint8_t q[QK];
-
-    for (; n > 0; n -= QK, from += QK, to += 20) {
-        ranged_codes(from, 16, q, to);
-        pack_low(q, to + 4);
-    }
-}
-
-void rp__quantise_q5_0(const float *from, int64_t n, uint8_t *to)
-{
-    uint8_t q[QK];
-
-    for (; n > 0; n -= QK, from += QK, to += 22) {
-        signed_codes(from, 32, q, to);
-        pack_high(q, to + 2);
-        pack_low(q, to + 6);
-    }
-}
-
-void rp__quantise_q5_1(const float *from, int64_t n, uint8_t *to)
-{
-    uint8_t q[QK];
-
-    for (; n > 0; n -= QK, from += QK, to += 24) {
-        ranged_codes(from, 32, q, to);
-        pack_high(q, to + 4);
-        pack_low(q, to + 8);
-    }
-}
+void rp__quantise_q4_0(const float *from, int64_t n, uint8_t *to) { pack_blocks(from, n, to, false, false); }
+void rp__quantise_q4_1(const float *from, int64_t n, uint8_t *to) { pack_blocks(from, n, to, true, false); }
+void rp__quantise_q5_0(const float *from, int64_t n, uint8_t *to) { pack_blocks(from, n, to, false, true); }
+void rp__quantise_q5_1(const float *from, int64_t n, uint8_t *to) { pack_blocks(from, n, to, true, true); }
 
 void rp__quantise_q8_0(const float *from, int64_t n, uint8_t *to)
 {

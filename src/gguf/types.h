@@ -11,6 +11,7 @@ typedef struct {
     int64_t block_elems, block_bytes;
     rp_convert convert;         /* n counts elements, in whole blocks. NULL: the type cannot be read */
     rp_quantise quantise;       /* the same. NULL: the type cannot be written */
+    float range;                /* largest element that can be written; 0: every finite one */
     int file_type;              /* general.file_type of a file whose matrices have this type; 0 also for types that cannot be written */
 } rp_gguf_type;
 

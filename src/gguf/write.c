@@ -154,25 +154,14 @@ uint32_t rp__gguf_file_type(const char *type) { return (uint32_t)type_of(type)->
 int64_t rp__gguf_block_elems(const char *type) { return type_of(type)->block_elems; }
 int64_t rp__gguf_bytes_of(const char *type, int64_t elems) { return elems / type_of(type)->block_elems * type_of(type)->block_bytes; }
 
-/* Every type but F32 and BF16 has an fp16 number in each block or element; the largest element that it can hold follows from that. */
-static float range_of(const char *type)
-{
-    static const struct { const char *type; float range; } ranges[] = {
-        { "F16", 65504 }, { "Q4_0", 65504 * 8.0f }, { "Q4_1", 65504 }, { "Q5_0", 65504 * 16.0f }, { "Q5_1", 65504 }, { "Q8_0", 65504 * 127.0f },
-    };
-
-    for (int i = 0; i < RP_COUNT(ranges); i++)
-        if (!strcmp(ranges[i].type, type)) return ranges[i].range;
-    return INFINITY;
-}
-
 bool rp__gguf_quantise(const char *type, const float *from, int64_t elems, void *to)
 {
-    float range = range_of(type);
-    bool fits   = true;
+    const rp_gguf_type *t = type_of(type);
+    float range           = t->range > 0 ? t->range : INFINITY;
+    bool fits             = true;
 
     for (int64_t i = 0; i < elems; i++) fits &= isfinite(from[i]) && fabsf(from[i]) <= range;
-    if (fits) type_of(type)->quantise(from, elems, to);
+    if (fits) t->quantise(from, elems, to);
     return fits;
 }
 

@@ -363,8 +363,6 @@ rp_status rp__tokenizer_from_spm(rp_ctx *ctx, const char *name, const char *data
 rp_status rp__tokenizer_spm_folder(rp_ctx *ctx, const char *folder, const char *name, json_t **root, json_t **config, uint64_t *mark);
 /* Read tokenizer_config.json, and missing keys from special_tokens_map.json and config.json. Absent files are not an error. */
 rp_status rp__tokenizer_config(rp_ctx *ctx, const char *folder, json_t **out);
-/* Name of a folder's tokenizer file: tokenizer.json, otherwise a model of SentencePiece. errors RP_ERR_MEMORY */
-rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out);
 bool rp__is_spm(const char *name);
 
 #endif

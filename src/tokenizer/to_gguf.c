@@ -246,7 +246,7 @@ static void note_added(const maker *m)
         bool takes = rp__part_flag(token, "lstrip", false) || rp__part_flag(token, "rstrip", false) || rp__part_flag(token, "single_word", false);
         const char *text = json_string_value(json_object_get(token, "content"));
         if (takes && text) rp__report_note(m->report, (rp_place){ m->source.name, 0 }, "'%.80s' takes the white space or words beside it, which GGUF "
-                                           "cannot say", text);
+                                           "cannot express", text);
     }
     if (m->t->vocab.n_ids > m->vocab)
         rp__report_note(m->report, (rp_place){ m->source.name, 0 }, "tokens from %" PRId64 " on have no embedding and are left out", m->vocab);

@@ -14,6 +14,8 @@
  * errors  RP_ERR_IO absent or unreadable · RP_ERR_FORMAT malformed · RP_ERR_UNSUPPORTED an unknown model, normalizer, pre-tokenizer or decoder (the
  *         message names it) · RP_ERR_MEMORY */
 rp_status rp__tokenizer_load(rp_ctx *ctx, const char *path, rp_tokenizer **out);
+/* Name of a folder's tokenizer file: tokenizer.json, otherwise a model of SentencePiece. errors RP_ERR_MEMORY */
+rp_status rp__tokenizer_file(rp_ctx *ctx, const char *folder, const char **out);
 void rp__tokenizer_free(rp_tokenizer *tokenizer);
 
 /* Encode UTF-8 text of any length. Time and memory are linear in its length. Each maximal invalid subpart becomes U+FFFD, as with Python's

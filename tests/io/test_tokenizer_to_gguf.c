@@ -177,7 +177,7 @@ static void what_gguf_cannot_say_is_noted(void **state)
     rp__report_open(&report, ctx);
     assert_ok(ctx, write_tokenizer(t, -1, "phi3", temp_path("t.gguf"), &report));
     assert_true(report.n_notes > 1);
-    assert_non_null(strstr(report.first->text, "takes the white space or words beside it, which GGUF cannot say"));
+    assert_non_null(strstr(report.first->text, "takes the white space or words beside it, which GGUF cannot express"));
     assert_non_null(strstr(report.last->text, "on have no embedding and are left out"));
     rp__report_close(&report);
     rp__tokenizer_free(t);

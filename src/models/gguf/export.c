@@ -192,8 +192,6 @@ static rp_status put_tensor(rp_gguf_exporter *x, rp_gguf_planned *p)
 
 static rp_status export_all(rp_gguf_exporter *x, rp_model_files *files, const char *path)
 {
-    RP_TRY(rp__gguf_model_open(x->m.model, files, &x->m));
-    if (!files->is_gguf) RP_TRY(rp__gguf_check_config(x->ctx, x->m.config));
     RP_CHECK(x->ctx, x->options->type || files->is_gguf, RP_ERR_UNSUPPORTED, "'%s' is no GGUF file, so its tensors have no types to keep", files->path);
     RP_TRY(files->is_gguf ? plan_copy(x) : plan_model(x));
     RP_TRY(rp__gguf_create(x->ctx, path, &x->writer));
@@ -206,9 +204,7 @@ static rp_status export_all(rp_gguf_exporter *x, rp_model_files *files, const ch
 rp_status rp__gguf_export(rp_model *model, rp_model_files *files, const rp_gguf_options *options, const char *path, rp_report *report,
                           rp_gguf_outcome *out)
 {
-    rp_gguf_exporter x = { .ctx = rp__model_ctx(model), .m = { .model = model }, .options = options, .report = report, .outcome = out };
-    rp_status status   = export_all(&x, files, path);
+    rp_gguf_exporter x = { .options = options, .report = report, .outcome = out };
 
-    rp__gguf_exporter_close(&x);
-    return status;
+    return rp__gguf_export_by(export_all, &x, model, files, path);
 }

@@ -131,9 +131,21 @@ rp_status rp__gguf_finish(rp_gguf_exporter *x)
     return rp__gguf_commit(writer);
 }
 
-void rp__gguf_exporter_close(rp_gguf_exporter *x)
+static void exporter_close(rp_gguf_exporter *x)
 {
     rp__gguf_discard(x->writer);
     rp__gguf_model_close(&x->m);
     RP_RELEASE(x->room, x->planned);
+}
+
+rp_status rp__gguf_export_by(rp_gguf_export_all *all, rp_gguf_exporter *x, rp_model *model, rp_model_files *files, const char *path)
+{
+    x->ctx           = rp__model_ctx(model);
+    x->m.model       = model;
+    rp_status status = rp__gguf_model_open(model, files, &x->m);
+
+    if (status == RP_OK && !files->is_gguf) status = rp__gguf_check_config(x->ctx, x->m.config);
+    if (status == RP_OK) status = all(x, files, path);
+    exporter_close(x);
+    return status;
 }

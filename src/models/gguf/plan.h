@@ -37,6 +37,8 @@ rp_status rp__gguf_take_room(rp_gguf_exporter *x, int64_t bytes);
 rp_gguf_rows rp__gguf_put_rows;
 /* Commit the file. errors as rp__gguf_commit · RP_ERR_MEMORY a note was lost */
 rp_status rp__gguf_finish(rp_gguf_exporter *x);
-void rp__gguf_exporter_close(rp_gguf_exporter *x);
+/* Opens the model, runs `all`, which plans and writes everything, and closes. errors as rp__model_load · rp__gguf_check_config · `all` */
+typedef rp_status rp_gguf_export_all(rp_gguf_exporter *x, rp_model_files *files, const char *path);
+rp_status rp__gguf_export_by(rp_gguf_export_all *all, rp_gguf_exporter *x, rp_model *model, rp_model_files *files, const char *path);
 
 #endif
