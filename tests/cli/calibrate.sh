@@ -14,3 +14,24 @@ rows = table["rows"]
 print(len(rows) == sum(1 for _ in open("rows")), all(r["overhead"] >= 0 and r["rate"] > 0 and r["bandwidth"] > 0 for r in rows))
 print(all(line.startswith('  {"op": ') for line in open("new/costs.json") if '"pass"' in line))
 PYTHON
+#> … './new/costs.json'
+#> matmul                fp32  forward 
+#> matmul                fp32  backward
+#> matmul                bf16  forward 
+#> matmul                bf16  backward
+#> matmul                fp64  forward 
+#> matmul                fp64  backward
+#> add                   fp32  forward 
+#> add                   bf16  forward 
+#> add                   fp64  forward 
+#> others                fp32  forward 
+#> others                fp32  backward
+#> others                bf16  forward 
+#> others                bf16  backward
+#> others                fp64  forward 
+#> others                fp64  backward
+#> costs.json
+#> ['format', 'reprise', 'cpu', 'level', 'isa', 'fp32_products', 'bf16_products', 'threads', 'measured', 'update', 'offload', 'cache', 'near', 'rows', 'hash']
+#> 1 1 quick True True
+#> True True
+#> True

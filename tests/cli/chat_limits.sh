@@ -29,3 +29,29 @@ echo "{% for m in messages %}{{ m.content | upper }} {% endfor %}" >m/chat_templ
 check
 echo "exit $?"
 ls
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 0
+#> m
+#> talk.jsonl
+#2> reprise generate: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> argument 'dataset.path=talk.jsonl': 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> reprise train: 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> reprise generate: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> argument 'dataset.path=talk.jsonl': 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> reprise train: 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> reprise generate: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> argument 'dataset.path=talk.jsonl': 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> reprise train: 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> argument 'dataset.path=talk.jsonl': 'talk.jsonl', line 1: the chat template of 'm', line 1: it takes more than 4000000 steps
+#2> checkpointing: none
+#2> note: 'dataset' was read only to its object 16: 1 file of 17000264 bytes (16.21 MiB); --data reads all
+#2> 'tiny_from_scratch' is a valid recipe

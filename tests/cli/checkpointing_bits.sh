@@ -38,3 +38,33 @@ settings="dtype=fp32 model.dropout=0"
 all
 settings="dtype=bf16 model.dropout=0.1"
 all
+#> none             saved 544000   recomputed 0         of 88967040   offloaded 0
+#> switch           saved 49408    recomputed 20439040  of 88967040   offloaded 0
+#> full             saved 49408    recomputed 20439040  of 88967040   offloaded 0
+#> every_2nd        saved 296704   recomputed 10219520  of 88967040   offloaded 0
+#> selective_op     saved 379136   recomputed 1007616   of 88967040   offloaded 0
+#> attention        saved 84224    recomputed 19881984  of 88967040   offloaded 0
+#> mlps             saved 249088   recomputed 13369344  of 88967040   offloaded 0
+#> attns            saved 443648   recomputed 4825088   of 88967040   offloaded 0
+#> but_the_last     saved 173056   recomputed 15329280  of 88967040   offloaded 0
+#> three_deep       saved 49408    recomputed 20439040  of 88967040   offloaded 0
+#> norms            saved 469120   recomputed 147456    of 88967040   offloaded 0
+#> swiglu           saved 445696   recomputed 786432    of 88967040   offloaded 0
+#> kept             saved 544000   recomputed 0         of 88967040   offloaded 0
+#> offload          saved 49408    recomputed 19881984  of 88967040   offloaded 69632
+#> to_memory        saved 437504   recomputed 0         of 88967040   offloaded 212992
+#> none             saved 273664   recomputed 0         of 91178880   offloaded 0
+#> switch           saved 24832    recomputed 20930560  of 91178880   offloaded 0
+#> full             saved 24832    recomputed 20930560  of 91178880   offloaded 0
+#> every_2nd        saved 149248   recomputed 10465280  of 91178880   offloaded 0
+#> selective_op     saved 190720   recomputed 1499136   of 91178880   offloaded 0
+#> attention        saved 43264    recomputed 20373504  of 91178880   offloaded 0
+#> mlps             saved 126208   recomputed 13369344  of 91178880   offloaded 0
+#> attns            saved 222464   recomputed 4825088   of 91178880   offloaded 0
+#> but_the_last     saved 87040    recomputed 15697920  of 91178880   offloaded 0
+#> three_deep       saved 24832    recomputed 20930560  of 91178880   offloaded 0
+#> norms            saved 235648   recomputed 147456    of 91178880   offloaded 0
+#> swiglu           saved 224512   recomputed 786432    of 91178880   offloaded 0
+#> kept             saved 273664   recomputed 0         of 91178880   offloaded 0
+#> offload          saved 24832    recomputed 20373504  of 91178880   offloaded 36864
+#> to_memory        saved 220416   recomputed 0         of 91178880   offloaded 106496

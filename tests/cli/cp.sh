@@ -5,3 +5,12 @@ reprise cp --no-clobber tiny_from_scratch mine.yaml && cat mine.yaml
 reprise cp tiny_from_scratch not/there.yaml
 echo $?
 reprise cp tiny_from_scratch --make not/there.yaml && ls not
+#> gpt2_124m_full.yaml
+#> kept
+#> 2
+#> there.yaml
+#2> copied to mine.yaml
+#2> copied to folder/gpt2_124m_full.yaml
+#2> reprise cp: 'mine.yaml' exists already and is not changed
+#2> reprise cp: cannot write 'not/there.yaml': No such file or directory
+#2> copied to not/there.yaml

@@ -30,3 +30,42 @@ head -c 17000000 /dev/zero | tr '\0' A >much.txt
 reprise validate r.yaml dataset.path=much.txt dataset.format=text
 # On another machine than the recipe's, neither model nor data is there.
 reprise validate r.yaml model.path=absent dataset.path=absent.jsonl
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 0
+#> data           mixed.jsonl: 1 file, 3 documents, 59 tokens, 25 targets; 2 samples, 1 truncated, 1 skipped
+#> skipped        the first of 1: 'mixed.jsonl', line 2: its first target is token 20, beyond max_seq_len 16
+#> validation     good.jsonl: 1 file, 1 document, 10 tokens, 9 targets; 1 sample, 0 truncated, 0 skipped
+#> 0
+#2> argument 'dataset.path=long.jsonl': dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: 'long.jsonl', line 1: its first target is token 20, beyond max_seq_len 16
+#2> reprise train: dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: 'long.jsonl', line 1: its first target is token 20, beyond max_seq_len 16
+#2> argument 'dataset.path=empty.jsonl': dataset has nothing to learn from: no sample has a target; 2 were skipped, the first: 'empty.jsonl', line 1: its answer is empty
+#2> reprise train: dataset has nothing to learn from: no sample has a target; 2 were skipped, the first: 'empty.jsonl', line 1: its answer is empty
+#2> argument 'dataset.path=roles.jsonl': dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: 'roles.jsonl', line 1: no message has the role 'assistant', there is 'user' 'bot'
+#2> reprise train: dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: 'roles.jsonl', line 1: no message has the role 'assistant', there is 'user' 'bot'
+#2> argument 'dataset.path=empty.txt': dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: 'empty.txt': it is empty
+#2> reprise train: dataset has nothing to learn from: no sample has a target; 1 was skipped, the first: 'empty.txt': it is empty
+#2> argument 'dataset.path=absent.jsonl': dataset.path: no file matches 'absent.jsonl'
+#2> reprise train: dataset.path: no file matches 'absent.jsonl'
+#2> argument 'dataset_val.path=empty.jsonl': dataset_val has nothing to learn from: no sample has a target; 2 were skipped, the first: 'empty.jsonl', line 1: its text is empty
+#2> reprise train: dataset_val has nothing to learn from: no sample has a target; 2 were skipped, the first: 'empty.jsonl', line 1: its text is empty
+#2> checkpointing: none
+#2> dataset: mixed.jsonl: 1 file, 3 documents, 59 tokens, 25 targets; 2 samples, 1 truncated, 1 skipped
+#2> dataset: the first that is skipped: 'mixed.jsonl', line 2: its first target is token 20, beyond max_seq_len 16
+#2> 'r.yaml' is a valid recipe
+#2> checkpointing: none
+#2> note: 'dataset' was not read: 1 file of 17000000 bytes (16.21 MiB); --data reads all
+#2> 'r.yaml' is a valid recipe
+#2> argument 'dataset.path=absent.jsonl': note: dataset.path: no file matches 'absent.jsonl'
+#2> note: names were not checked against the model: there is no 'absent'
+#2> 'r.yaml' is a valid recipe

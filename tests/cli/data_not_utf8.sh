@@ -29,3 +29,25 @@ for d in m n; do echo "{% for m in messages %}<{{ m['content'] }}>{% endfor %}" 
 { printf '\357\273\277'; cat m/chat_template.jinja; } >n/chat_template.jinja
 for d in m n; do reprise generate $d -p AB --chat -n 5 -t 0 dtype=fp32 >$d.out; done
 cmp m.out n.out && echo 'the same model and template'
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> [84, 72, 69, 32, 68, 79, 71]
+#> [84, 72, 69, 32, 68, 79, 71]
+#> the same recipe
+#> the same model and template
+#2> reprise train: 'latin1.txt' is not UTF-8: byte 3 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
+#2> reprise train: 'latin1.txt.gz' is not UTF-8: byte 3 of its unpacked text is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
+#2> reprise train: 'latin1.jsonl' is not UTF-8: byte 13 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
+#2> reprise train: 'latin1.json' is not UTF-8: byte 14 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
+#2> reprise tokenize: '/dev/stdin' is not UTF-8: byte 3 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
+#2> reprise eval: 'latin1.txt' is not UTF-8: byte 3 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
+#2> reprise generate: the prompt is not UTF-8: byte 1 is 0xff, which belongs to no character
+#2> reprise eval: 'empty' is empty
+#2> reprise eval: 'mark' is empty

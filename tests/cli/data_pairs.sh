@@ -12,3 +12,19 @@ reprise validate r.yaml $pairs dataset.use_chat_template=false
 echo "{% wrong %}" >m/chat_template.jinja
 reprise validate r.yaml $pairs; echo "exit $?"
 reprise validate r.yaml dataset.format=jsonl; echo "exit $?"
+#> exit 2
+#> exit 2
+#2> checkpointing: none
+#2> dataset: pairs.jsonl: 1 file, 1 document, 5 tokens, 2 targets; 1 sample, 0 truncated, 0 skipped
+#2> 'r.yaml' is a valid recipe
+#2> checkpointing: none
+#2> dataset: alpaca.json: 1 file, 2 documents, 49 tokens, 25 targets; 2 samples, 0 truncated, 0 skipped; formatted by the model's chat template
+#2> 'r.yaml' is a valid recipe
+#2> checkpointing: none
+#2> dataset: pairs.jsonl: 1 file, 1 document, 21 tokens, 12 targets; 1 sample, 0 truncated, 0 skipped; formatted by the model's chat template
+#2> 'r.yaml' is a valid recipe
+#2> checkpointing: none
+#2> dataset: pairs.jsonl: 1 file, 1 document, 5 tokens, 2 targets; 1 sample, 0 truncated, 0 skipped
+#2> 'r.yaml' is a valid recipe
+#2> argument 'dataset.path=pairs.jsonl': the chat template of 'm', line 1: the statement 'wrong' is not supported; it is not needed if 'dataset.use_chat_template' is false
+#2> r.yaml:2: 'dataset.train_on_input' false needs 'dataset.prompt_column'

@@ -34,3 +34,101 @@ echo "exit $?"
 grep -c 'continuing after' err
 grep -c 'bytes=' log
 sha256sum here/model.safetensors | cut -c 1-16
+#> drops 
+#>     config.json: 24 bytes
+#>     generation_config.json: 3 bytes
+#>     tokenizer.json: 14 bytes
+#>     tokenizer_config.json: 3 bytes
+#>     special_tokens_map.json: 3 bytes
+#>     chat_template.jinja: 15 bytes
+#>     cannot download 'model.safetensors': transfer closed with 200000 bytes remaining to read; trying again in 0.01 seconds
+#>     cannot download 'model.safetensors': transfer closed with 100000 bytes remaining to read; trying again in 0.01 seconds
+#>     model.safetensors: 300 kB
+#>     > here
+#>     exit 0
+#> f5e9677bbd305f63
+#> store /drops/model.safetensors all, no token
+#> store /drops/model.safetensors bytes=100000-, no token
+#> store /drops/model.safetensors bytes=200000-, no token
+#> busy 
+#>     cannot download the list of files of 'test/busy': the server answers 429; trying again in 0.01 seconds
+#>     cannot download the list of files of 'test/busy': the server answers 429; trying again in 0.02 seconds
+#>     cannot download 'config.json': the server answers 503; trying again in 0.01 seconds
+#>     config.json: 24 bytes
+#>     cannot download 'generation_config.json': the server answers 503; trying again in 0.01 seconds
+#>     generation_config.json: 3 bytes
+#>     cannot download 'tokenizer.json': the server answers 503; trying again in 0.01 seconds
+#>     tokenizer.json: 14 bytes
+#>     cannot download 'tokenizer_config.json': the server answers 503; trying again in 0.01 seconds
+#>     tokenizer_config.json: 3 bytes
+#>     cannot download 'special_tokens_map.json': the server answers 503; trying again in 0.01 seconds
+#>     special_tokens_map.json: 3 bytes
+#>     cannot download 'chat_template.jinja': the server answers 503; trying again in 0.01 seconds
+#>     chat_template.jinja: 15 bytes
+#>     cannot download 'model.safetensors': the server answers 503; trying again in 0.01 seconds
+#>     model.safetensors: 300 kB
+#>     > here
+#>     exit 0
+#> f5e9677bbd305f63
+#> store /busy/model.safetensors all, no token
+#> no-ranges 
+#>     config.json: 24 bytes
+#>     generation_config.json: 3 bytes
+#>     tokenizer.json: 14 bytes
+#>     tokenizer_config.json: 3 bytes
+#>     special_tokens_map.json: 3 bytes
+#>     chat_template.jinja: 15 bytes
+#>     cannot download 'model.safetensors': transfer closed with 200000 bytes remaining to read; trying again in 0.01 seconds
+#>     model.safetensors: 300 kB
+#>     > here
+#>     exit 0
+#> f5e9677bbd305f63
+#> store /no-ranges/model.safetensors all, no token
+#> store /no-ranges/model.safetensors bytes=100000-, no token
+#> plain 
+#>     config.json: 24 bytes
+#>     generation_config.json: 3 bytes
+#>     tokenizer.json: 14 bytes
+#>     tokenizer_config.json: 3 bytes
+#>     special_tokens_map.json: 3 bytes
+#>     chat_template.jinja: 15 bytes
+#>     model.safetensors: continuing after 1.23 kB
+#>     model.safetensors: the existing part belongs to another file; downloading the whole file
+#>     model.safetensors: 300 kB
+#>     > here
+#>     exit 0
+#> f5e9677bbd305f63
+#> store /plain/model.safetensors bytes=1234-, no token
+#> store /plain/model.safetensors all, no token
+#> plain 
+#>     config.json: 24 bytes
+#>     generation_config.json: 3 bytes
+#>     tokenizer.json: 14 bytes
+#>     tokenizer_config.json: 3 bytes
+#>     special_tokens_map.json: 3 bytes
+#>     chat_template.jinja: 15 bytes
+#>     model.safetensors: 300 kB
+#>     > here
+#>     exit 0
+#> f5e9677bbd305f63
+#> store /plain/model.safetensors all, no token
+#> plain 
+#>     config.json: 24 bytes
+#>     generation_config.json: 3 bytes
+#>     tokenizer.json: 14 bytes
+#>     tokenizer_config.json: 3 bytes
+#>     special_tokens_map.json: 3 bytes
+#>     chat_template.jinja: 15 bytes
+#>     model.safetensors: 300 kB
+#>     > here
+#>     exit 0
+#> f5e9677bbd305f63
+#> store /plain/model.safetensors all, no token
+#> exit 130
+#> reprise download: interrupted; the received bytes are kept, and the same command continues the download
+#> a part of it is there
+#> here
+#> exit 0
+#> 1
+#> 2
+#> f5e9677bbd305f63

@@ -13,3 +13,13 @@ cp text d/a.txt; gzip -c text >d/deep/b.md.gz; cp text d/deep/.git/c.txt; cp tex
 reprise eval m --data d max_seq_len=16 --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
 reprise eval m --data 'd/**/*.gz' max_seq_len=16 --json | sed 's/\(\.[0-9][0-9]\)[0-9]*/\1/g'
 reprise eval m --data d max_seq_len=16 | tail -n 2
+#> loss        5.55
+#> perplexity  258.
+#> targets     94
+#> {"loss": 5.5, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "bf16"}
+#> {"loss": 5.56, "perplexity": 260.32, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "fp32"}
+#> packed: the same
+#> {"loss": 5.58, "perplexity": 267.37, "targets": 180, "tokens": 193, "documents": 3, "windows": 12, "max_seq_len": 16, "dtype": "fp32"}
+#> {"loss": 5.58, "perplexity": 267.37, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "fp32"}
+#> targets     180
+#> documents   3

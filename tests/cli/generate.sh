@@ -9,3 +9,8 @@ reprise generate m -p 'ABC ' -s 2 dtype=fp32 >other
 cmp once again
 cmp -s once other && echo 'two seeds, one text'
 reprise generate m -p 'ABC ' -n 0 | od -c
+#> greedy and top-1 agree
+#> 0000000  \n
+#> 0000001
+#2> reprise generate: stopped: the model's context of 64 tokens is full
+#2> reprise generate: stopped: the model's context of 64 tokens is full

@@ -10,3 +10,12 @@ echo "{{ raise_exception('no ' + messages[0]['content']) }}" >m/chat_template.ji
 reprise generate m -p 'ABC' --chat; echo $?
 printf '{# nothing #}' >m/chat_template.jinja
 reprise generate m -p 'ABC' --chat; echo $?
+#> 2
+#> the template is what a user would have written
+#> 2
+#> 2
+#> 2
+#2> reprise generate: no chat template is beside the tokenizer of 'm': leave out --chat
+#2> reprise generate: the prompt is not UTF-8: byte 1 is 0xff, which belongs to no character
+#2> reprise generate: the chat template of 'm', line 1: it refuses the conversation: no ABC
+#2> reprise generate: the chat template writes nothing

@@ -16,3 +16,10 @@ chmod +x launcher
 REPRISE_MPI=none REPRISE_MPIRUN=./launcher reprise train "$@"
 echo "exit $?"
 ls
+#> exit 2
+#> exit 2
+#> exit 1
+#> launcher
+#2> reprise train: '--nproc' needs mpirun, which is not in PATH: install openmpi-bin or mpich, or name it in REPRISE_MPIRUN
+#2> reprise train: '--nproc' starts ranks, and this process is a rank already: leave it out, or leave mpirun out
+#2> reprise train: './launcher' was ended by signal 9 (Killed), and the ranks with it; the last state that was saved is kept

@@ -26,3 +26,23 @@ echo "exit $?"
 reprise train recipe.yaml model.path=made/final lora.rank=1 output_dir=adapted "$@" 2>/dev/null
 reprise train recipe.yaml model.path=adapted/final lora.rank=2 "$@"
 echo "exit $?"
+#> without config.json: exit 2 ls: cannot access 'out': No such file or directory
+#> without model.safetensors: exit 2 ls: cannot access 'out': No such file or directory
+#> without tokenizer.json: exit 2 ls: cannot access 'out': No such file or directory
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#2> argument 'model.path=model': cannot open 'model/config.json': No such file or directory
+#2> reprise train: cannot find a .safetensors file in 'model'
+#2> reprise train: cannot open 'model/tokenizer.json': No such file or directory
+#2> argument 'model.path=empty': cannot open 'empty/config.json': No such file or directory
+#2> reprise train: cannot open 'empty/tokenizer.json': No such file or directory
+#2> argument 'model.path=empty': cannot open 'empty/config.json': No such file or directory
+#2> argument 'model.path=empty': cannot open 'empty/config.json': No such file or directory
+#2> reprise eval: cannot open 'empty/config.json': No such file or directory
+#2> reprise generate: cannot open 'model/tokenizer.json': No such file or directory
+#2> argument 'model.path=adapted/final': 'lora.rank' is set, and the model comes with an adapter already

@@ -45,3 +45,31 @@ reprise view p.json --device h100,link=1GB/s && grep -c '<td>h100' p.json.html
 reprise plan "$@" --device 'name=mine, memory=64GB, flops=1e12, bandwidth=1e11' -o mine.json >/dev/null
 reprise view mine.json 2>&1 | sed 's/times are .*: --/times are …: --/'
 reprise view nowhere
+#> different weights: 1
+#> "feasible": false
+#> exit 3
+#> reprise plan: no plan fits a memory budget of LESS; the least budget that fits is LEAST, for …: raise 'memory_budget', or lower 'batch_size' or 'max_seq_len'
+#> exit 3 ls: cannot access 'never': No such file or directory
+#> reprise plan: plan 'p.json' is stale: it was made for a memory_budget of BYTES, this is BYTES; run 'reprise plan' again
+#> fits
+#> scratch is that of this machine's kernels, an estimate for 'small'
+#> none
+#> every 2nd layer
+#> selective_op
+#> full
+#>       1 "mode": "every 2nd layer"
+#>       1 "mode": "full"
+#>       1 "mode": "none"
+#>       1 "mode": "selective_op"
+#>       4 "mode": null
+#> p.json.html
+#> 1
+#> h100.json.html
+#> 1
+#> p.json.html
+#> 1
+#> reprise view: note: the plan was made for 'mine', the page's times are …: --device describes another machine
+#> mine.json.html
+#2> reprise plan: 'text' is no plan: line 1: '[' or '{' expected near 'one'
+#2> reprise plan: unknown device 'nothing'; another one is described as name=nothing, memory=80GB, flops=989e12, bandwidth=3.35e12
+#2> reprise view: cannot open 'nowhere': there is no such file or folder

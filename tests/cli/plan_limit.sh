@@ -16,3 +16,15 @@ for limit in 8MB 39900000; do
     reprise plan "$@" memory_limit=$((raised - 1)) >/dev/null 2>&1 || echo "what it names is the least limit"
 done
 reprise plan "$@" memory_limit=some
+#> memory limit   64.0 MiB for the process, 34.7 MiB of it outside the budget: the program 32.0 MiB, the model 2.0 MiB, the tokenizer 0.3 MiB, threads 0.2 MiB, page tables 0.1 MiB
+#>  "budget_bytes": 30735104
+#>  "memory_limit_bytes": 67108864
+#>  "budget_bytes": 9000000
+#> memory limit   128 MiB for the process, 83.8 MiB of it outside the budget: the program 32.0 MiB, the model 2.0 MiB, the tokenizer 0.3 MiB, threads 0.2 MiB, ranks 49.0 MiB, page tables 0.2 MiB
+#> memory limit   64.0 MiB for the process, 34.7 MiB of it outside the budget
+#> the model is in 'out/final'
+#> reprise plan: no plan fits a memory budget of 1 byte, left by 'memory_limit' of 8000000 bytes (7.63 MiB); LEAST: raise 'memory_limit' to LIMIT, or set 'optimizer.state_dtype: bf16', 'dist.state_offload' or 'lora.rank'
+#> what it names is the least limit
+#> reprise plan: no plan fits a memory budget of 3579383 bytes (3.41 MiB), left by 'memory_limit' of 39900000 bytes (38.05 MiB); LEAST: raise 'memory_limit' to LIMIT, or lower 'batch_size' or 'max_seq_len'
+#> what it names is the least limit
+#2> argument 'memory_limit=some': 'memory_limit' wants null, auto, or a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB, not 'some'

@@ -32,3 +32,31 @@ reprise plan "$@" dist.ranks=1 dist.replicate_dim=3 dist.prefetch=2 dist.sync_ea
 echo "exit $?"
 set -- llama3_8b_full_distributed memory_budget=null max_seq_len=64 'model.overrides={num_hidden_layers: 1}'
 for device in rtx4090 'h100, node=2' 'flops=1T, bandwidth=1T, link=10GB/s'; do reprise plan "$@" --device "$device" | grep ^links; done
+#> True 35 units: tok_embeddings; every TransformerBlock (32); output; and the rest (norm)
+#> True True True True
+#> [0, 1, 2, 3] True
+#> True
+#> does not fit
+#> ranks          2, each with these figures; 35 units: tok_embeddings; every TransformerBlock (32); output; and the rest (norm)
+#> reprise plan: no plan fits a memory budget of BYTES; the least budget that fits is BYTES, BYTES of it for weights, gradients and optimizer states: raise 'memory_budget' or 'dist.ranks', or set 'dist.state_offload' or 'lora.rank'
+#> … fit 8.58 MiB a rank, each with 4 samples a step
+#> ranks  copies  batch  accumulation  own units  reshard  behind          reserved   overhead     step, s  tokens/s
+#> the first
+#> "ranks": 2
+#> exit 3
+#> reprise plan: no setting fits a memory budget of 9000 bytes (8.79 KiB); the least budget that fits is BYTES, with dist.ranks=2 batch_size=1 'dist.custom_sharded_layers=[tok_embeddings, output]': raise 'memory_budget' or 'dist.ranks', or lower 'max_seq_len'
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 0
+#> links          25.6 GB/s for each rank, all in one node, 2 us a message: assumed, not measured
+#> links          360 GB/s for each of the 2 ranks of a node, 40 GB/s for each between nodes, 2 us a message: assumed, not measured
+#> links          8 GB/s for each rank, as if all were in one node, 2 us a message: assumed, not measured
+#2> reprise plan: no memory budget to fit: set 'memory_budget' or 'memory_limit' (per rank), or name a device with memory
+#2> argument 'dist.custom_sharded_layers=[outputs]': 'dist.custom_sharded_layers': no module matches 'outputs' (did you mean 'output'?)
+#2> argument 'dist.modules_to_wrap=[layers.*.mpl]': 'dist.modules_to_wrap': no module matches 'layers.*.mpl'
+#2> argument 'dist.custom_sharded_layers=[layers]': 'dist.custom_sharded_layers': 'layers' is a list of modules, which has no forward; name its members: 'layers.*'
+#2> reprise plan: device 'flops=1T, bandwidth=1T': link is missing: set the bytes per second that each of 2 ranks sends, such as link=25GB/s
+#2> argument 'dist.prefetch=2': note: 'dist.prefetch' has no effect: there is one rank
+#2> argument 'dist.replicate_dim=3': note: 'dist.replicate_dim' has no effect: there is one rank

@@ -15,3 +15,15 @@ sed '/^    {"at".*},$/d; /^    {"first".*},$/d; s/^    {"first".*\],$/],/' p.jso
 reprise plan "$@" memory_budget=$least plan=more.json 2>&1 >/dev/null | sed 's/[0-9]* bytes ([^)]*)/BYTES/g'
 reprise train "$@" memory_budget=$least plan=more.json output_dir=never 2>/dev/null
 echo "exit $? $(ls -d never 2>&1)"
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> reprise plan: plan 'own.json' is stale: it was made for the memory before a step (weights, optimizer states) HASH, this is HASH; run 'reprise plan' again
+#> reprise plan: plan 'more.json' needs BYTES, more than the memory budget of BYTES; the least budget that fits is BYTES: make a new plan with 'reprise plan', or raise 'memory_budget'
+#> exit 3 ls: cannot access 'never': No such file or directory
+#2> reprise plan: plan 'bf16.json' is stale: it was made for optimizer adamw with fp32 states, this is sgd with no states; run 'reprise plan' again
+#2> reprise plan: plan 'bf16.json' is stale: it was made for optimizer adamw with fp32 states, this is adamw with bf16 states; run 'reprise plan' again
+#2> reprise plan: plan 'bf16.json' is stale: it was made for optimizer adamw with fp32 states, this is adamw with fp32 states, on disk; run 'reprise plan' again
+#2> reprise plan: plan 'bf16.json' is stale: it was made for optimizer adamw with fp32 states, this is adamw with fp32 states, fp32 gradients; run 'reprise plan' again
+#2> reprise plan: plan 'own.json' is stale: it was made for optimizer adamw with fp32 states, this is sgd with no states; run 'reprise plan' again

@@ -54,3 +54,53 @@ for allow in '' --allow-plugins; do
     grep -q 'no module' said && echo "train mine.yaml $allow" >ranks       # a program without that MPI
     grep -o -e ' train ' -e '--allow-plugins' ranks
 done
+#> exit 2: plan, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 2: plan, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 2: plan, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 2: explain, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 2: sweep, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 2: sweep, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 2: train, no library was loaded
+#> mine.yaml:6: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> mine.yaml:8: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> err
+#> marks.so
+#> mine.yaml
+#> said
+#> text
+#> exit 0: plan, the library was loaded
+#> exit 0: plan, the library was loaded
+#> exit 0: plan, the library was loaded
+#> exit 0: explain, the library was loaded
+#> exit 0: sweep, the library was loaded
+#> exit 0: sweep, the library was loaded
+#> exit 0: train, the library was loaded
+#> exit 2: view, no library was loaded
+#> plan.json:LINE: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> plan.json:LINE: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 0: view, the library was loaded
+#> exit 2: view, no library was loaded
+#> out/plan.json:LINE: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> out/plan.json:LINE: the plug-in 'MARKS' runs code, and plug-ins are not allowed: '--allow-plugins' allows them (in C rp_recipe_allow_plugins)
+#> exit 0: view, the library was loaded
+#> exit 0: validate, no library was loaded
+#> mine.yaml:6: note: the plug-in 'MARKS' is not run here, so the choices of 'all' are unknown
+#> mine.yaml:8: note: the plug-in 'MARKS' is not run here, so the choices of 'all' are unknown
+#> exit 0: validate, no library was loaded
+#> exit 2: validate, no library was loaded
+#> it is no file
+#>  train 
+#>  train 
+#> --allow-plugins

@@ -9,3 +9,14 @@ echo "exit $?"
 sed 's/"(?:a|a){22}b|a"/"a*a*a*a*[bc]"/' t/tokenizer.json >t/other.json && mv t/other.json t/tokenizer.json
 printf '%0400000d' 0 | tr 0 a | reprise tokenize t
 echo "exit $?"
+#> 1
+#> 1
+#> 0
+#> 0
+#> 0
+#> 1
+#> 1
+#> exit 2
+#> exit 2
+#2> reprise tokenize: the tokenizer 't': its pattern takes more than 10000000 steps and 64 a byte on this text, at byte 2
+#2> reprise tokenize: the tokenizer 't': its pattern takes more than 10000000 steps and 64 a byte on this text, at byte 0

@@ -12,3 +12,50 @@ run max_steps=3
 run max_steps=5 resume=auto enable_activation_checkpointing=true
 ls -A out/state
 wc -l <out/metrics.jsonl
+#> exit 0
+#> model          recipes/tiny_llama/config.json: 213632 parameters, fp32
+#> data           text: 1 file, 1 document, 361 tokens, 330 targets; 22 samples, 0 truncated, 0 skipped
+#> steps          1 to 3, each of 1 x 2 samples of 16 tokens
+#> checkpointing  none
+#> memory         peak
+#> step 3/3  
+#> the model is in 'out/final'
+#> report         out/report.html
+#> generate       reprise generate out/final --prompt 'Once upon a time'
+#> evaluate       reprise eval out/final --data PATH
+#> train longer   reprise train out/config.yaml resume=auto max_steps=6
+#> out:
+#> config.yaml
+#> final
+#> metrics.jsonl
+#> plan.json
+#> report.html
+#> state
+#>
+#> out/final:
+#> config.json
+#> model.safetensors
+#> tokenizer.json
+#>
+#> out/state:
+#> step-2
+#> step-3
+#> exit 2
+#> argument 'output_dir=out': output_dir 'out' contains a run already (config.yaml): continue it with resume=auto, or choose another output_dir
+#> exit 0
+#> argument 'max_steps=5': note: the run has 5 steps, it had 3: by the cosine schedule the learning rate of step 4 is 0.00045, it would have been 0.00045
+#> argument 'resume=auto': note: resuming after step 3 from 'out/state/step-3'
+#> model          recipes/tiny_llama/config.json: 213632 parameters, fp32
+#> data           text: 1 file, 1 document, 361 tokens, 330 targets; 22 samples, 0 truncated, 0 skipped
+#> steps          4 to 5, each of 1 x 2 samples of 16 tokens
+#> checkpointing  4 of 4 blocks: layers 0-3
+#> memory         peak
+#> step 5/5  
+#> the model is in 'out/final'
+#> report         out/report.html
+#> generate       reprise generate out/final --prompt 'Once upon a time'
+#> evaluate       reprise eval out/final --data PATH
+#> train longer   reprise train out/config.yaml resume=auto max_steps=10
+#> step-3
+#> step-5
+#> 5

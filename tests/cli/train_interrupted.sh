@@ -18,3 +18,35 @@ for signal in INT TERM HUP XCPU; do
     (run $signal "max_steps=$((done + 1)) resume=auto")
     echo "exit $? after $(($(wc -l <$signal/metrics.jsonl) - done)) more"
 done
+#> exit 130
+#> reprise train: interrupted after step N of 1000000; its state is 'INT/state/step-N': continue with resume=auto
+#> config.yaml
+#> metrics.jsonl
+#> plan.json
+#> report.html
+#> state
+#> exit 0 after 1 more
+#> exit 143
+#> reprise train: interrupted after step N of 1000000; its state is 'TERM/state/step-N': continue with resume=auto
+#> config.yaml
+#> metrics.jsonl
+#> plan.json
+#> report.html
+#> state
+#> exit 0 after 1 more
+#> exit 129
+#> reprise train: interrupted after step N of 1000000; its state is 'HUP/state/step-N': continue with resume=auto
+#> config.yaml
+#> metrics.jsonl
+#> plan.json
+#> report.html
+#> state
+#> exit 0 after 1 more
+#> exit 152
+#> reprise train: interrupted after step N of 1000000; its state is 'XCPU/state/step-N': continue with resume=auto
+#> config.yaml
+#> metrics.jsonl
+#> plan.json
+#> report.html
+#> state
+#> exit 0 after 1 more

@@ -45,3 +45,54 @@ cat >bert.json <<'EOF'
  "num_attention_heads": 2, "vocab_size": 300, "max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu"}
 EOF
 run encoder model.config=bert.json max_steps=1 loss.objective=masked loss.mask_token_id=4 tokenizer.path=$SOURCE/recipes/tiny_llama
+#> the model is in 'it's here/final'
+#> report         'it'\''s here/report.html'
+#> generate       reprise generate 'it'\''s here/final' --prompt 'Once upon a time'
+#> evaluate       reprise eval 'it'\''s here/final' --data 'my text'
+#> train longer   reprise train 'it'\''s here/config.yaml' resume=auto max_steps=6
+#> it runs
+#> loss
+#> perplexity
+#> targets
+#> the model is in 'it's here/final'
+#> report         'it'\''s here/report.html'
+#> generate       reprise generate 'it'\''s here/final' --prompt 'Once upon a time'
+#> evaluate       reprise eval 'it'\''s here/final' --data 'my text'
+#> train longer   reprise train 'it'\''s here/config.yaml' resume=auto max_steps=12 epochs=2
+#> the model is in 'folder/final'
+#> report         folder/report.html
+#> generate       reprise generate folder/final --prompt 'Once upon a time'
+#> evaluate       reprise eval folder/final --data val
+#> train longer   reprise train folder/config.yaml resume=auto max_steps=2
+#> loss
+#> perplexity
+#> targets
+#> the model is in 'chat/final'
+#> report         chat/report.html
+#> generate       reprise generate chat/final --chat --prompt 'Who are you?'
+#> evaluate       reprise eval chat/final --data PATH
+#> train longer   reprise train chat/config.yaml resume=auto epochs=4
+#> it runs
+#> the model is in 'own/final'
+#> report         own/report.html
+#> generate       reprise generate own/final --prompt 'Once upon a time'
+#> evaluate       reprise eval own/final --data PATH
+#> train longer   reprise train own/config.yaml resume=auto max_steps=8 epochs=4
+#> it runs
+#> the model is in 'adapter/final'
+#> report         adapter/report.html
+#> train longer   reprise train adapter/config.yaml resume=auto max_steps=2
+#> the model is in 'merged/final'
+#> report         merged/report.html
+#> generate       reprise generate merged/final --prompt 'Once upon a time'
+#> evaluate       reprise eval merged/final --data PATH
+#> train longer   reprise train merged/config.yaml resume=auto max_steps=2
+#> the model is in 'based/final'
+#> report         based/report.html
+#> generate       reprise generate based/final --prompt 'Once upon a time'
+#> evaluate       reprise eval based/final --data PATH
+#> train longer   reprise train based/config.yaml resume=auto max_steps=2
+#> it runs
+#> the model is in 'encoder/final'
+#> report         encoder/report.html
+#> train longer   reprise train encoder/config.yaml resume=auto max_steps=2

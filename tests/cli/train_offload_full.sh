@@ -15,3 +15,12 @@ ls run/state away
 reprise train recipe.yaml max_steps=4 resume=auto 2>/dev/null
 echo "exit $?"
 wc -l <run/metrics.jsonl
+#> exit 1
+#> reprise train: cannot write N bytes of offloaded slots under 'away': File too large; state of step 2 in 'run/state/step-2' is kept
+#> away:
+#>
+#> run/state:
+#> step-1
+#> step-2
+#> exit 0
+#> 4

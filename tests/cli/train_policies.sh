@@ -27,3 +27,15 @@ run kept $ac.offload.path=unused
 [ ! -e unused ] || echo made
 # The changes of a plan for a budget are printed, too; their amount depends on the machine.
 run budget memory_budget=$((reserved - 64)) | sed 's/[0-9.]* %/N %/'
+#> checkpointing  none
+#> checkpointing  4 of 4 blocks: layers 0-3
+#> checkpointing  2 of 4 blocks: layers 1, 3
+#> checkpointing  4 of 4 blocks: layers 0-3; 3 rules
+#> checkpointing  3 of 4 blocks: layers 0-2; and 13 modules: layers.0.attn_norm, layers.0.attn, layers.0.mlp_norm, …
+#> checkpointing  no regions; 3 rules
+#> checkpointing  4 of 4 blocks: layers 0-3; 2 rules
+#> checkpointing  4 of 4 blocks: layers 0-3; 2 rules
+#> checkpointing  no regions; 1 rule
+#> argument 'activation_checkpointing.offload.path=unused': note: 'activation_checkpointing.offload.path' has no effect: no rule offloads
+#> checkpointing  none
+#> checkpointing  none by the recipe; the plan for the budget recomputes N % of the work

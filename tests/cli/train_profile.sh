@@ -8,3 +8,22 @@ ls out
 sed -n 's/: .*//; 1p; /^op /p' out/profile.txt
 awk '/^between/ { exit } $2 == "replay" { print $1, $2, $3 }' out/profile.txt | sort
 python3 -c 'import json; print(sorted({e["name"] for e in json.load(open("out/profile.trace.json"))["traceEvents"] if e.get("cat") == "step"}))'
+#> exit 0
+#> the profile is in 'out/profile.txt' and profile.trace.json
+#> config.yaml
+#> final
+#> metrics.jsonl
+#> plan.json
+#> profile.trace.json
+#> profile.txt
+#> report.html
+#> state
+#> steps 2 to 4
+#> op                    pass        calls     seconds     share    GFLOP/s      GB/s
+#> add replay 4
+#> attention replay 4
+#> matmul replay 24
+#> rmsnorm replay 8
+#> rotary replay 8
+#> swiglu replay 4
+#> ['step 2', 'step 3', 'step 4']

@@ -7,3 +7,9 @@ full max_steps=2 output_dir=run resume=auto
 ls run/state
 run max_steps=2 output_dir=run resume=auto 2>/dev/null
 echo "exit $?"
+#> exit 1
+#> reprise train: cannot write 'other/state/.step-1.tmp/tensors.safetensors': File too large; no state was saved
+#> exit 1
+#> reprise train: cannot write 'run/state/.step-2.tmp/tensors.safetensors': File too large; state of step 1 in 'run/state/step-1' is kept
+#> step-1
+#> exit 0

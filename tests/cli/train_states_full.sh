@@ -21,3 +21,15 @@ reprise train recipe.yaml max_steps=5 resume=auto dist.state_offload=false 2>/de
 echo "exit $?"
 reprise train recipe.yaml max_steps=5 output_dir=memory dist.state_offload=false 2>/dev/null
 cmp memory/final/model.safetensors run/final/model.safetensors
+#> exit 1
+#> reprise train: cannot write N bytes of optimizer states under 'away': File too large; no state was saved
+#> exit 1
+#> reprise train: cannot write N bytes of optimizer states under 'away': File too large
+#> away:
+#>
+#> run/state:
+#> step-1
+#> step-2
+#> exit 0
+#> 4
+#> exit 0

@@ -28,3 +28,10 @@ cut -d ' ' -f 1 first
 (ulimit -f 700; run limited save_every_n_steps=5 2>err)
 echo "exit $?"
 sed -n '$s/:.*write/: … write/p' err
+#> no_err: exit 0
+#> no_out: exit 0
+#> none: exit 0
+#> left: exit 0
+#> model
+#> exit 1
+#> reprise train: … write 'limited/state/.step-5.tmp/tensors.safetensors': File too large; no state was saved

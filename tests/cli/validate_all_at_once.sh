@@ -16,3 +16,14 @@ echo '{"text": "ONE' >cut.jsonl
 sed -i 's/two/2/; /every:/d; s/layer,/layers.0,/; s/, fate: offload/, fate: keep/' recipe.yaml
 reprise validate recipe.yaml dataset.path=cut.jsonl dataset.format=jsonl; echo $? >&2
 reprise validate recipe.yaml dataset.path=ok.jsonl dataset.format=jsonll
+#2> recipe.yaml:2: 'batch_size' wants a whole number from 1 to 1048576, not 'two'
+#2> recipe.yaml:5: 'activation_checkpointing.every' has no effect: the mode is full
+#2> recipe.yaml:7: 'path': no module matches 'layer' (did you mean 'layers'?)
+#2> recipe.yaml:8: no op is called 'matmull' (did you mean 'matmul'?)
+#2> argument 'dataset.path=absent.txt': dataset.path: no file matches 'absent.txt'
+#2> 2
+#2> recipe.yaml:7: no op is called 'matmull' (did you mean 'matmul'?)
+#2> argument 'dataset.path=cut.jsonl': 'cut.jsonl', line 1, column 13: premature end of input near '"ONE'; each object must be on one line, or all objects in one list
+#2> 2
+#2> recipe.yaml:7: no op is called 'matmull' (did you mean 'matmul'?)
+#2> argument 'dataset.format=jsonll': 'dataset.format' wants text, jsonl, tokens, chat or alpaca, not 'jsonll'

@@ -1,1 +1,2 @@
 reprise --version
+#> reprise 0.1.0

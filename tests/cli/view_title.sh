@@ -12,3 +12,9 @@ mv runs/first runs/best
 reprise view ./runs/best/ -o page.html >/dev/null && title page.html
 mkdir m && cp "$SOURCE"/recipes/tiny_llama/config.json m
 reprise plan "$@" model.config=m/config.json -o runs/a.json >/dev/null && reprise view runs/a.json && title runs/a.json.html
+#> first: tiny_llama, 2 x 16 tokens, fp32
+#> first: tiny_llama, 2 x 16 tokens, fp32
+#> first: tiny_llama, 2 x 16 tokens, fp32
+#> best: tiny_llama, 2 x 16 tokens, fp32
+#> runs/a.json.html
+#> a.json: m/config.json, 2 x 16 tokens, fp32
