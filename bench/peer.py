@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The step that bench_step times, in PyTorch with transformers: eager, SDPA attention, fused AdamW, optional checkpointing.
 
-    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--steps N] [--warmup N] [--threads N] [--pairs N | --serve]
+    peer.py CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--lora RANK] [--steps N] [--warmup N] [--threads N] [--pairs N | --serve]
 
 Prints one JSON line with bench_step's keys: tokens_per_second of the best step, and peak_mib, the most bytes the CPU allocator had
 live in one more step under the memory profiler, weights, gradients and moments included; scratch that kernel libraries take
 for themselves is not seen there. MODE is none, full, selective_layer (every second block), selective_op (in every block products and
-attention are kept, all else is computed again), compile or compile_layer (torch.compile, of the model or of each block). With --pairs, N pairs of a step without checkpointing and one
+attention are kept, all else is computed again), compile or compile_layer (torch.compile, of the model or of each block). With --lora, PEFT's
+adapters of that rank on every linear layer are trained alone, in the parameters' dtype. With --pairs, N pairs of a step without checkpointing and one
 with it, as bench_step has them: overhead and its interval, and peak_bytes of both. With --serve it does as bench_step: a line when it is warm, then one for each line read. tools/goldens_setup makes an environment that has
 what is needed.
 """
@@ -36,7 +37,7 @@ def parse():
     p.add_argument("--dtype", choices=DTYPES, default="fp32")
     p.add_argument("--ac", choices=MODES, default="none")
     p.add_argument("--serve", action="store_true")
-    for name, value in (("--seq", 512), ("--batch", 2), ("--steps", 3), ("--warmup", 1), ("--threads", 2), ("--pairs", 0)):
+    for name, value in (("--seq", 512), ("--batch", 2), ("--steps", 3), ("--warmup", 1), ("--threads", 2), ("--pairs", 0), ("--lora", 0)):
         p.add_argument(name, type=int, default=value)
     return p.parse_args()
 
@@ -48,6 +49,10 @@ def build(o):
     torch.manual_seed(1234)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=DTYPES[o.dtype])
     model.config.use_cache = False
+    if o.lora:
+        import peft
+        how = peft.LoraConfig(r=o.lora, lora_alpha=2 * o.lora, target_modules="all-linear", task_type="CAUSAL_LM")
+        model = peft.get_peft_model(model, how, autocast_adapter_dtype=False)
     return model.train()
 
 
@@ -57,7 +62,8 @@ def keep_products(_, op, *args, **kwargs):
 
 def choose(model, ac):
     """The module to call."""
-    layers = list(model.model.layers if hasattr(model, "model") else model.transformer.h)
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    layers = list(inner.model.layers if hasattr(inner, "model") else inner.transformer.h)
     for layer in layers:
         layer.__dict__.pop("forward", None)
     how = {"use_reentrant": False}
@@ -85,7 +91,7 @@ def lasting_bytes(model, optimizer):
     """Weights, gradients and moments."""
     params = list(model.parameters())
     states = [v for state in optimizer.state.values() for v in state.values() if torch.is_tensor(v)]
-    return sum(t.nbytes for t in params) * 2 + sum(t.nbytes for t in states)
+    return sum(t.nbytes * (2 if t.requires_grad else 1) for t in params) + sum(t.nbytes for t in states)
 
 
 def live_peak(model, optimizer, ids, run=None):
@@ -148,7 +154,7 @@ def main():
     o = parse()
     torch.set_num_threads(o.threads)
     model = build(o)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.999), weight_decay=0.1, fused=True)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-4, betas=(0.9, 0.999), weight_decay=0.1, fused=True)
     ids = torch.randint(0, model.config.vocab_size, (o.batch, o.seq))
     if o.serve:
         return serve(o, model, optimizer, ids)

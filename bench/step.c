@@ -1,9 +1,10 @@
 /* bench/step.c -- training steps of a model shape, timed: tokens/s and the ledger's bytes, one JSON line.
  *
- *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--keep-logits] [--steps N] [--warmup N] [--threads N] [--pairs N |
- *   --costs | --serve]
+ *   bench_step CONFIG.json [--dtype fp32|bf16] [--seq N] [--batch N] [--ac MODE] [--lora RANK] [--keep-logits] [--steps N] [--warmup N] [--threads N]
+ *   [--pairs N | --costs | --serve]
  *
- * MODE is none, full, selective_layer (every second block) or selective_op; --keep-logits is recipes' loss.keep_logits. With --pairs, N pairs of a step
+ * MODE is none, full, selective_layer (every second block) or selective_op; --keep-logits is recipes' loss.keep_logits. With --lora
+ * only adapters of that rank on every linear layer are trained, in the parameters' dtype. With --pairs, N pairs of a step
  * without checkpointing and one
  * with it are timed, in turn in one process: the overhead is the median of their ratios less 1, its interval that of base/median.h, the
  * share is recomputed over other FLOPs. With --costs what the machine's cost table says of the step stands beside what it took, after a
@@ -19,13 +20,14 @@
 
 #include "base/median.h"
 #include "cost/cost.h"
+#include "models/adapter.h"
 #include "models/weights.h"
 #include "optim/optim.h"
 #include "policy/modes.h"
 
 typedef struct {
     const char *config, *dtype, *ac;
-    int64_t seq, batch, steps, warmup, threads, pairs;
+    int64_t seq, batch, steps, warmup, threads, pairs, lora;
     bool costs, serve, keep_logits;
 } bench_options;
 
@@ -67,6 +69,7 @@ static void update(rp_model *m, rp_optim *optim, int64_t step)
 
     for (int i = 0; i < rp__model_n_params(m); i++) {
         rp_tensor *t = rp__model_param(m, i)->tensor;
+        if (!t->requires_grad) continue;
         rp__optim_update(optim, i, t->grad, &s);
         rp__tensor_wrote(t, "the optimizer");
         rp_tensor_drop_grad(t);
@@ -109,7 +112,12 @@ static rp_model *build(rp_ctx *ctx, const bench_options *o, rp_dtype dtype)
     rp__report_open(&report, ctx);
     if (rp__model_config_load(ctx, o->config, NULL, &report, &config)) fail(ctx, o->config);
     rp__report_close(&report);
+    if (o->lora) {
+        static const char *const everywhere[] = { "all-linear" };
+        config.adapter = (rp_adapter_config){ .lora = { .rank = o->lora, .alpha = 2 * (double)o->lora }, .n_modules = 1, .module = everywhere };
+    }
     if (rp__model_build(ctx, &config, dtype, &m)) fail(ctx, "model");
+    rp__tape_ctx(ctx)->records_frozen = rp__model_is_frozen(m);
     rp__model_init(m, 1234);
     return m;
 }
@@ -144,7 +152,10 @@ static rp_optim *build_optim(rp_ctx *ctx, rp_model *m, rp_dtype dtype)
     rp_optim_param *params = calloc((size_t)n, sizeof *params);
     rp_optim *optim;
 
-    for (int i = 0; i < n; i++) params[i] = (rp_optim_param){ .path = rp__model_param(m, i)->path, .tensor = rp__model_param(m, i)->tensor };
+    for (int i = 0; i < n; i++) {
+        const rp_param *p = rp__model_param(m, i);
+        params[i]         = (rp_optim_param){ .path = p->path, .tensor = p->tensor, .frozen = !p->tensor->requires_grad };
+    }
     if (rp__optim_new(ctx, &config, params, n, &optim)) fail(ctx, "optimizer");
     free(params);
     return optim;
@@ -168,6 +179,7 @@ static bench_options parse(int argc, char **argv)
         else if (!strcmp(name, "--warmup")) o.warmup = atoll(value);
         else if (!strcmp(name, "--threads")) o.threads = atoll(value);
         else if (!strcmp(name, "--pairs")) o.pairs = atoll(value);
+        else if (!strcmp(name, "--lora")) o.lora = atoll(value);
         else fail(NULL, name);
         i++;
     }
