@@ -7,21 +7,14 @@
 #include "base/file.h"
 #include "base/report.h"
 #include "gguf/write.h"
-#include "models/adapter.h"
-#include "models/config.h"
 #include "models/gguf/export.h"
-#include "models/model.h"
-#include "template/chat.h"
 
 typedef struct { const char *gguf, *out, *name; bool adapter; } export_fields;
 
 typedef struct {
     cli run;                            /* with a context of shapes: weights go from file to file */
     char *path;                         /* of the model; of a run, its final/ */
-    rp_model_files *files;
-    rp_model *model;
-    rp_tokenizer *tokenizer;
-    char *chat;
+    rp_gguf_opened opened;
     char name[CLI_LINE_CHARS], type[16];
     rp_gguf_options options;
     rp_gguf_outcome outcome;
@@ -76,34 +69,12 @@ static void find_name(exporting *x, const char *given)
 /* ---- opening ---- */
 
 /* A folder without a tokenizer gives a file without one. */
-static rp_status open_tokenizer(exporting *x)
+static void choose_tokenizer(exporting *x)
 {
-    rp_ctx *ctx = x->run.ctx;
-    char *place = NULL, *file = NULL;
-    const char *first;
-
-    if (rp__ends_with(rp__model_files_base(x->files), ".gguf")) return RP_OK;
-    RP_TRY(rp__tokenizer_place(ctx, x->path, &place));
-    rp_status status = rp__tokenizer_file(ctx, place, &first);
-    if (status == RP_OK && !(file = rp__path_join(ctx, place, first))) status = RP_ERR_MEMORY;
-    bool there = status == RP_OK && rp__file_exists(file);
-    if (there) status = rp__tokenizer_load(ctx, place, &x->tokenizer);
-    if (status == RP_OK && there) status = rp__chat_text(ctx, place, &x->chat, &x->options.chat_bytes);
-    RP_RELEASE(file, place);
-    x->options.tokenizer = x->tokenizer;
-    x->options.chat      = x->chat;
-    if (status == RP_OK && !there) cli_say(&x->run, "'%s' has no tokenizer, so the file has none", x->path);
-    return status;
-}
-
-static rp_status build_model(exporting *x)
-{
-    rp_model_config config;
-
-    RP_TRY(rp__model_files_config(x->files, &config));
-    rp_status status = rp__model_build(x->run.ctx, &config, RP_F32, &x->model);
-    rp__model_config_drop(&config);
-    return status;
+    x->options.tokenizer  = x->opened.tokenizer;
+    x->options.chat       = x->opened.chat;
+    x->options.chat_bytes = x->opened.chat_bytes;
+    if (!x->opened.from_gguf && !x->opened.tokenizer) cli_say(&x->run, "'%s' has no tokenizer, so the file has none", x->path);
 }
 
 static int open_model(cli *c, const char *given, const export_fields *f, exporting *x)
@@ -115,20 +86,17 @@ static int open_model(cli *c, const char *given, const export_fields *f, exporti
     if (code != CLI_GO) return code;
     if (!(x->path = model_path(x->run.ctx, given))) return cli_fail(&x->run, RP_ERR_MEMORY);
     rp__report_open(&report, x->run.ctx);
-    code = cli_report_input(&x->run, &report, rp__model_files_open(x->run.ctx, x->path, NULL, &report, &x->files));
+    code = cli_report_input(&x->run, &report, rp__gguf_opened_open(x->run.ctx, x->path, !f->adapter, &report, &x->opened));
     if (code != CLI_GO) return code;
-    if (f->name || f->adapter || !rp__ends_with(rp__model_files_base(x->files), ".gguf")) find_name(x, f->name);
-    rp_status status = f->adapter ? RP_OK : open_tokenizer(x);
-    if (status == RP_OK) status = build_model(x);
-    return status == RP_OK ? CLI_GO : cli_fail_input(&x->run, status);
+    if (f->name || f->adapter || !x->opened.from_gguf) find_name(x, f->name);
+    if (!f->adapter) choose_tokenizer(x);
+    return CLI_GO;
 }
 
 static void close_model(exporting *x)
 {
-    rp__model_free(x->model);
-    rp__model_files_close(x->files);
-    rp__tokenizer_free(x->tokenizer);
-    RP_RELEASE(x->chat, x->path);
+    rp__gguf_opened_close(&x->opened);
+    rp__release(x->path);
     rp_ctx_free(x->run.ctx);
 }
 
@@ -154,7 +122,7 @@ static int write_file(exporting *x, const export_fields *f)
     rp_report report;
 
     rp__report_open(&report, x->run.ctx);
-    rp_status status = (f->adapter ? rp__gguf_export_adapter : rp__gguf_export)(x->model, x->files, &x->options, f->out, &report, &x->outcome);
+    rp_status status = (f->adapter ? rp__gguf_export_adapter : rp__gguf_export)(x->opened.model, x->opened.files, &x->options, f->out, &report, &x->outcome);
     if (status == RP_OK) print_outcome(x, &report, f->out);
     rp__report_close(&report);
     return cli_finish(&x->run, status);
@@ -163,7 +131,7 @@ static int write_file(exporting *x, const export_fields *f)
 static int export(cli *c, const void *given, const cli_args *args)
 {
     const export_fields *f = given;
-    exporting x            = { .model = NULL };
+    exporting x            = { .path = NULL };
     int code               = cli_need(c, "gguf", "TYPE", f->gguf);
 
     if (code == CLI_GO) code = cli_need(c, "output", "FILE", f->out);

@@ -100,7 +100,7 @@ static void print_end(const rp_recipe *recipe, rp_trainer *t)
     cli_one_line(recipe->output_dir, folder);
 
     if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", folder, text);
-    fprintf(stderr, "the model is in '%s/final'\n", folder);
+    fprintf(stderr, "the model is in '%s/final'%s\n", folder, recipe->final_format == RP_FINAL_GGUF ? ", and for llama.cpp in final.gguf" : "");
     cli_print_next(recipe, t);
 }
 

@@ -27,6 +27,7 @@ enum { RP_TRAIN_BF16, RP_TRAIN_FP32 };
 enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
 #define RP_MASK_PROBABILITY 0.15        /* the default */
 enum { RP_OBJECTIVE_OF_MODEL, RP_OBJECTIVE_CAUSAL, RP_OBJECTIVE_MASKED };
+enum { RP_FINAL_SAFETENSORS, RP_FINAL_GGUF };
 enum { RP_OPTIMIZER_ADAMW, RP_OPTIMIZER_SGD };
 enum { RP_STATE_FP32, RP_STATE_BF16 };
 enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
@@ -86,6 +87,7 @@ struct rp_recipe {
     struct { rp_opt_int num_output_chunks; int64_t ignore_index; int keep_logits; int objective; double mask_probability; rp_opt_int mask_token_id; }
         loss;                                   /* num_output_chunks not set: auto */
     const char *output_dir;
+    int final_format;                           /* RP_FINAL_… */
     rp_opt_int save_every_n_steps;
     int64_t keep_last_n;
     rp_resume resume;

@@ -113,6 +113,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "masked: id of the mask token; null: the tokenizer's [MASK]" },
     { "output_dir", KEY_TEXT, AT(output_dir), "runs/default",
       .flags = KEY_FREE, .help = "folder of the run; a folder that contains a run is refused unless `resume` is set" },
+    { "final_format", KEY_WORD, AT(final_format), "safetensors", "safetensors gguf",
+      .flags = KEY_FREE, .help = "of the trained model. gguf: also write final.gguf for llama.cpp, with the adapter merged in" },
     { "save_every_n_steps", KEY_OPT_INT, AT(save_every_n_steps), "null", "null", 1, MOST,
       .flags = KEY_FREE, .help = "steps between two saved states from which a run can resume" },
     { "keep_last_n", KEY_INT, AT(keep_last_n), "2", NULL, 1, MOST, .flags = KEY_FREE, .help = "number of states to keep" },

@@ -1,5 +1,6 @@
 /* rehearse/source.c -- opens the model's config and files that a recipe names. */
 #include "base/file.h"
+#include "models/gguf/export.h"
 #include "rehearse/rehearsal.h"
 
 static void check_there(const rp_recipe *r, const char *key, const char *path, rp_report *report)
@@ -42,6 +43,19 @@ static void check_objective(const rp_recipe *r, const rp_model_config *config, r
         if (!config->both_ways && masked[i].is_set)
             rp__report_error(report, rp__recipe_place(r, masked[i].key), "'%s' has no effect: a model of type '%s' predicts the next token",
                              masked[i].key, rp__model_type(config));
+}
+
+/* Refuses a model that final.gguf cannot hold before the run. An adapter of a GGUF file is merged into a copy of it, which can be written. */
+static void check_final_format(rp_ctx *ctx, const rp_recipe *r, const rp_model_source *source, rp_report *report)
+{
+    rp_place place = rp__recipe_place(r, "final_format");
+    bool alone     = source->config.adapter.lora.rank && !r->lora.merge;
+
+    if (r->final_format != RP_FINAL_GGUF) return;
+    if (alone && !source->files)
+        rp__report_error(report, place, "'final_format: gguf' merges the adapter into the files of 'model.path', which is not set: set 'lora.merge'");
+    else if (!(alone && rp__ends_with(rp__model_files_base(source->files), ".gguf")) && rp__gguf_check_config(ctx, &source->config) != RP_OK)
+        rp__report_error(report, place, "'final_format: gguf': %s", ctx->error);
 }
 
 rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *r, const char *key, rp_status status, int n_before, rp_report *report)
@@ -113,6 +127,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     if (r->model.dropout.set) rp__model_config_dropout(&out->config, r->model.dropout.value);
     check_length(r, &out->config, report);
     check_objective(r, &out->config, report);
+    check_final_format(ctx, r, out, report);
     return RP_OK;
 }
 

@@ -16,7 +16,7 @@
 /* *found: the first file or folder of an earlier run in the folder, or NULL. */
 static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
 {
-    static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "final" };
+    static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "final", "final.gguf" };
 
     *found = NULL;
     for (int i = 0; i < RP_COUNT(names) && !*found; i++) {
@@ -229,7 +229,8 @@ static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
 {
     if (writes_whole(t)) RP_TRY(carry(t, aside));
     if (t->tokenizer) RP_TRY(rp__tokenizer_export(t->tokenizer, aside));
-    return rp__dir_commit(t->ctx, aside, final);
+    RP_TRY(rp__dir_commit(t->ctx, aside, final));
+    return t->recipe->final_format == RP_FINAL_GGUF ? rp__run_dir_gguf(t, final) : RP_OK;
 }
 
 /* The first rank writes. All ranks send it their weights. */

@@ -7,6 +7,7 @@
  *   sweep.c     a step under many budgets
  *   measure.c   runs the points of a sweep, each paired with a step of mode none
  *   dir.c       output_dir: its contents before the run, config.yaml, final/
+ *   final_gguf.c  final.gguf
  *   resume.c    the state from which a run resumes
  *   frozen.c    the weights that a state does not contain
  *   ranks.c     sums and checks over ranks in a step
@@ -95,6 +96,8 @@ rp_status rp__run_dir_check(rp_trainer *t, rp_report *report);
 /* Create output_dir, write config.yaml and plan.json, remove states after the resumed step, open metrics.jsonl and the event file. */
 rp_status rp__run_dir_begin(rp_trainer *t);
 rp_status rp__run_dir_final(rp_trainer *t);
+/* Write output_dir/final.gguf from final/. It appears when it is complete. First rank only. errors as rp__gguf_opened_open and rp__gguf_export */
+rp_status rp__run_dir_gguf(rp_trainer *t, const char *final);
 
 /* The learning-rate schedule of a run, with its number of steps. */
 rp_schedule rp__recipe_schedule(const rp_recipe *recipe, int64_t steps_per_epoch);

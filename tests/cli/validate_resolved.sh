@@ -65,6 +65,7 @@ reprise validate resolved.yaml --resolved | cmp - resolved.yaml
 #>   mask_probability: 0.15
 #>   mask_token_id: null
 #> output_dir: runs/3
+#> final_format: safetensors
 #> save_every_n_steps: null
 #> keep_last_n: 2
 #> resume: false

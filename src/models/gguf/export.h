@@ -20,6 +20,21 @@ typedef struct {
     int64_t chat_bytes;
 } rp_gguf_options;
 
+/* A model whose parameters have no data, with the other contents of its GGUF file. */
+typedef struct {
+    rp_model_files *files;
+    bool from_gguf;                     /* the model, or the base of the adapter, is a GGUF file. It has tokenizer and template */
+    rp_model *model;
+    rp_tokenizer *tokenizer;            /* NULL: there is none, from_gguf, or not asked for */
+    char *chat;                         /* NULL: as tokenizer, or the folder has no template */
+    int64_t chat_bytes;
+} rp_gguf_opened;
+
+/* Open the model at `path` in a context of shapes: a Hugging Face folder, a .gguf file, or the folder of an adapter. Close *out in any case.
+ * errors  those of rp__model_files_open, some in the report · rp__tokenizer_load · rp__chat_text · rp__model_build */
+rp_status rp__gguf_opened_open(rp_ctx *shapes, const char *path, bool tokenizer, rp_report *report, rp_gguf_opened *out);
+void rp__gguf_opened_close(rp_gguf_opened *opened);
+
 #define RP_GGUF_TYPES 16
 typedef struct {
     int64_t tensors, copied, bytes;     /* copied: those whose bytes were copied */
@@ -30,6 +45,9 @@ typedef struct {
 /* Write the types that matrices can have (rp__gguf_can_write) to out. Returns out. */
 #define RP_GGUF_TYPES_CHARS 128
 const char *rp__gguf_types_text(char out[RP_GGUF_TYPES_CHARS]);
+
+/* Whether llama.cpp computes such a model. errors RP_ERR_UNSUPPORTED it does not; the message names the reason */
+rp_status rp__gguf_check_config(rp_ctx *ctx, const rp_model_config *config);
 
 /* Write the model of these files, with their adapter merged in, if they have one. The model needs no parameters' data: it may be built in a
  * context of shapes. Tensors that have another type than `options` asks for are notes in the report, and so are parts of the tokenizer that GGUF

@@ -2,6 +2,7 @@
  *
  *   config_read.c    metadata to config.json         keys.def: the keys of both directions
  *   config_write.c   rp_model_config to metadata, and which models a file can hold
+ *   opened.c         a model with its tokenizer and chat template
  *   source.c         rows of a tensor as GGUF orders them, from the files of a model, with its adapter merged in
  *   export.c         a whole model                   adapter.c: an adapter alone
  */
@@ -29,8 +30,6 @@ double rp__gguf_llama3_divisor(const rp_rope_config *rope, int64_t i, int64_t pa
 
 /* ---- config_write.c ---- */
 
-/* Whether llama.cpp computes this model. errors RP_ERR_UNSUPPORTED it does not; the message names the reason */
-rp_status rp__gguf_check_config(rp_ctx *ctx, const rp_model_config *config);
 /* Add the hyperparameters. errors RP_ERR_MEMORY */
 rp_status rp__gguf_add_config(rp_gguf_writer *writer, const rp_model_config *config);
 
