@@ -50,8 +50,24 @@ OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+"
 SIMPLE = {"relation": r" (<=|>=|==|!=|<|>) ", "sum": r"(?<=[\w)\]]) ([-+]=?) ", "logic": r" (&&|\|\|)(?=\s)"}
 
 
+EXTENT = re.compile(r"^[ \t]+(?:static |const |unsigned |struct )*\w+ \**\w+\[$", re.M)      # what stands before the extent of a local array
+COMPARES = ("strcmp", "strncmp", "strcasecmp", "memcmp")
+
+
+def same_program(kind, code, start, new):
+    """Whether the edit changes nothing that a program can show: a buffer that is one larger; the two texts that a comparison asks to be equal."""
+    line = code[code.rfind("\n", 0, start) + 1:start]
+    if kind == "literal": return EXTENT.search(line) is not None and code[start:].startswith(str(int(new) - 1) + "]")
+    called = re.search(r"(?:^|[!(]|&& |\|\| )(\w+)\($", line)
+    return kind == "swap" and called is not None and called[1] in COMPARES
+
+
 def edits_of(code, text):
-    """Each edit of a function's body: kind, start, end, new text."""
+    """Each edit of a function's body that may change the program: kind, start, end, new text."""
+    return (e for e in all_edits(code, text) if not same_program(e[0], code, e[1], e[3]))
+
+
+def all_edits(code, text):
     for kind, pattern in SIMPLE.items():
         for m in re.finditer(pattern, code): yield kind, m.start(1), m.end(1), OTHER[m[1]]
     for m in re.finditer(r"(?<![\w.])(\d+)(?![\w.])", code):

@@ -4,16 +4,23 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 extern char __ehdr_start[];
+static const char *where;       /* a copy: tests clear the environment */
+__attribute__((constructor)) static void keep_where(void)
+{
+    where = getenv("REPRISE_REACH");
+    where = where ? strdup(where) : NULL;
+}
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void)
 {
     static char *volatile seen;
     if (!seen) {
         char path[4096];
-        const char *where = getenv("REPRISE_REACH");
+        if (!where) where = getenv("REPRISE_REACH");        /* another constructor runs first */
         int fd = -1;
         if (where && snprintf(path, sizeof path, "%s.%s", where, LIBRARY) > 0) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (fd >= 0 && ftruncate(fd, 1 << 24)) _exit(99);

@@ -22,6 +22,7 @@ static rp_status balance_loss_shape(rp_op_meta *m)
     RP_CHECK(m->ctx, loss->ndim == 1 && loss->dim[0] == 1 && loads->ndim == 2 && loads->dim[0] == 2, RP_ERR_SHAPE, "balance_loss: loss is %s and "
              "loads %s, expected [1] and [2, experts]", rp_meta_str(loss), rp_meta_str(loads));
     m->out[TOTAL] = *loss;
+    rp__read_for(m, RP_IN(LOADS) | RP_IN(LABELS), RP_IN(LOADS));
     return RP_OK;
 }
 

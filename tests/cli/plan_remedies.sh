@@ -4,11 +4,12 @@ unset REPRISE_TEST_DEVICE     # a device apart takes windows of optimizer states
 set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json max_seq_len=16 batch_size=2 threads=1 memory_budget=1MB
 remedies() { reprise plan "$@" --bytes 2>/dev/null | sed -n '/^settings that need less memory/,/^$/p' | sed '1,2d;/^$/d;s/  fits  //'; }
 names() { remedies "$@" | while read -r bytes saves setting; do echo "$setting"; done | sort; }
+least_of() { reprise plan "$@" --bytes 2>/dev/null | sed -n 's/^least budget  *\([0-9]*\) bytes ([0-9.]* [KM]iB);.*/\1/p'; }
 holds() {
-    before=
+    before= all=$(least_of "$@")
     remedies "$@" | while read -r bytes saves setting; do
         reprise plan "$@" $setting memory_budget=$bytes >/dev/null 2>err || { echo "$setting does not fit in $bytes:" && cat err; }
-        [ "$saves" -gt 0 ] && [ "$saves" -le "${before:-$saves}" ] || echo "$setting: $saves bytes after ${before:-none}"
+        [ "$saves" -eq $((all - bytes)) ] && [ "$saves" -gt 0 ] && [ "$saves" -le "${before:-$saves}" ] || echo "$setting: $saves bytes after ${before:-none}"
         before=$saves
     done
 }
@@ -24,7 +25,7 @@ reprise plan "$@" memory_budget=1GB | grep "^settings that need less memory" || 
 # A printed size is rounded up where it is a budget, so it fits as it stands. --bytes prints it to the byte.
 least=$(reprise plan "$@" 2>/dev/null | sed -n 's/^least budget  *\([0-9.]* [KM]iB\);.*/\1/p')
 reprise plan "$@" memory_budget="$least" >/dev/null && echo "the least budget fits as it is printed"
-exact=$(reprise plan "$@" --bytes 2>/dev/null | sed -n 's/^least budget  *\([0-9]*\) bytes ([0-9.]* [KM]iB);.*/\1/p')
+exact=$(least_of "$@")
 reprise plan "$@" memory_budget=$exact >/dev/null && reprise plan "$@" memory_budget=$((exact - 1)) >/dev/null 2>&1 || echo "and one byte less does not: $?"
 reprise plan "$@" 2>/dev/null | sed -n 's/^  *\([0-9.]* [KM]iB\)  *[0-9.]* [KM]iB  *\([a-z].*=.*\)/\1 \2/p' | while read -r size unit setting; do
     reprise plan "$@" $setting memory_budget="$size $unit" >/dev/null 2>err || { echo "$setting does not fit in $size $unit:" && cat err; }

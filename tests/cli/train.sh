@@ -12,6 +12,8 @@ run max_steps=3
 run max_steps=5 resume=auto enable_activation_checkpointing=true
 ls -A out/state
 wc -l <out/metrics.jsonl
+# A closed standard input leaves its number to the next file or folder.
+run max_steps=1 output_dir=closed <&- | head -n 1
 #> exit 0
 #> model          recipes/tiny_llama/config.json: 213632 parameters, fp32
 #> data           text: 1 file, 1 document, 361 tokens, 330 targets; 22 samples, 0 truncated, 0 skipped
@@ -59,3 +61,4 @@ wc -l <out/metrics.jsonl
 #> step-3
 #> step-5
 #> 5
+#> exit 0

@@ -137,7 +137,7 @@ static void the_likeliest_is_drawn_at_top_1_and_at_no_temperature(void **state)
 static void tokens_are_drawn_as_often_as_their_probability_says(void **state)
 {
     enum { DRAWS = 3000 };
-    static const int64_t top[] = { 0, 5 };
+    static const int64_t top[] = { 0, 4, 5 };       /* a heap whose last parent has one child, and two */
 
     (void)state;
     rp_ctx *ctx = test_ctx(NULL);

@@ -89,6 +89,21 @@ static void exported_config_is_the_source_with_dtype_and_architecture(void **sta
     close_model(&o);
 }
 
+/* 15 digits are enough for most numbers. One that needs 17 has them. */
+static void a_number_of_17_digits_is_exported_exactly(void **state)
+{
+    (void)state;
+    char path[RP_GOLDEN_PATH];
+    opened o = open_model(variant_path(path, "smollm2"), "{rms_norm_eps: 0.00010000000000000002}", RP_F32);
+
+    assert_ok(ctx, rp__model_load(o.model, o.files));
+    assert_ok(ctx, rp__model_export(o.model, temp_dir));
+    json_t *got = read_config(temp_dir);
+    assert_true(json_real_value(json_object_get(got, "rms_norm_eps")) == 0.00010000000000000002);
+    json_decref(got);
+    close_model(&o);
+}
+
 static void exported_model_loads_to_the_same_bits(void **state)
 {
     (void)state;
@@ -137,6 +152,7 @@ int main(void)
         TEST(exported_model_is_the_one_that_was_read),
         TEST(exported_file_is_byte_for_byte_what_the_python_library_writes),
         TEST(exported_config_is_the_source_with_dtype_and_architecture),
+        TEST(a_number_of_17_digits_is_exported_exactly),
         TEST(exported_model_loads_to_the_same_bits),
         TEST(a_model_exported_in_shards_loads_to_the_same_bits),
     };

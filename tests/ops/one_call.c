@@ -199,8 +199,10 @@ rp_status call_forward_recompute(one_call *c)
 /* What backward gets for a tensor. Poison goes into a copy, which take_back releases. */
 static rp_tensor *lend(one_call *c, rp_tensor *t, uint32_t bit)
 {
-    if (!t || (c->m.needs & bit) || c->ask.rest == OTHERS_GIVEN) return t;
-    if (c->ask.rest == OTHERS_NULL) return NULL;
+    bool poisoned = c->ask.poisoned & bit;
+
+    if (!t || (!poisoned && ((c->m.needs & bit) || c->ask.rest == OTHERS_GIVEN))) return t;
+    if (!poisoned && c->ask.rest == OTHERS_NULL) return NULL;
     rp_tensor *copy = guarded(c, &t->m, !rp_tensor_is_dense(t));
     poison(copy);
     return copy;

@@ -27,6 +27,7 @@ typedef struct {                    /* what a run asks for; all zero: every grad
     bool adds;                      /* gradients are prefilled with prefill_value and added to */
     bool wide;                      /* gradients the op can widen are fp32 */
     others rest;                    /* what backward gets for what the call's `needs` does not list */
+    uint32_t poisoned;              /* RP_IN, RP_OUT, RP_SLOT: NaN for backward, although `needs` lists them */
     uint32_t zero_grad_out, null_grad_out;      /* bit j: gradient of output j is zero; missing */
     bool flip_train, replaying;     /* replaying: the forward is one */
     rp_op_stream stream;

@@ -472,6 +472,97 @@ void run_within_bounds(const rp_op *op)
     rp__kernels_force(NULL);
 }
 
+/* ---- values that are needed ---- */
+
+enum { WANTS = 1 + 2 * RP_MAX_IN };
+
+typedef struct { uint32_t listed, matters; } needed;
+
+/* Values that kernels read although the gradient of one input alone does not depend on them: a gradient has the same bits, and so the same kernel,
+ * with and without the others. */
+static const struct { const char *op; uint32_t values; } along[] = {
+    { "rmsnorm", RP_IN(1) }, { "layernorm", RP_IN(0) | RP_IN(1) | RP_SLOT(0) | RP_SLOT(1) }, { "swiglu", RP_IN(1) }, { "attention", RP_IN(2) | RP_OUT(0) },
+};
+
+static uint32_t read_along(const rp_op *op)
+{
+    for (int i = 0; i < RP_COUNT(along); i++)
+        if (!strcmp(along[i].op, op->name)) return along[i].values;
+    return 0;
+}
+
+static bool same_bits(const rp_tensor *a, const rp_tensor *b)
+{
+    for (int64_t e = 0, n = rp_meta_elems(&a->m); e < n; e++) {
+        double x = rp_elem_get(a, e), y = rp_elem_get(b, e);
+        if (memcmp(&x, &y, sizeof x)) return false;
+    }
+    return true;
+}
+
+static bool matters(const cell *at, const one_call *base, uint32_t without_grad, uint32_t bit)
+{
+    one_call c;
+    bool same = true;
+
+    cell_run(&c, at, &(request){ .without_grad = without_grad, .poisoned = bit });
+    for (int i = 0; i < base->n_in; i++)
+        if (base->grad_in[i] && c.grad_in[i]) same = same && same_bits(base->grad_in[i], c.grad_in[i]);
+    call_free(&c);
+    return !same;
+}
+
+static const rp_meta *meta_of(const rp_op_meta *m, int kind, int i) { return kind == 0 ? &m->in[i] : kind == 1 ? &m->out[i] : &m->slot[i]; }
+
+/* Integers are indices: a wrong one may not be given to backward. */
+static void note_needs(const cell *at, uint32_t without_grad, needed *out)
+{
+    one_call base;
+
+    cell_run(&base, at, &(request){ .without_grad = without_grad });
+    const int n[] = { base.n_in, base.m.n_out, base.m.n_slot };
+    for (int kind = 0; kind < RP_COUNT(n) && base.m.want_grad; kind++)
+        for (int i = 0; i < n[kind]; i++) {
+            uint32_t bit = kind == 0 ? RP_IN(i) : kind == 1 ? RP_OUT(i) : RP_SLOT(i);
+            if (!(base.m.needs & bit) || !rp_meta_is_float(meta_of(&base.m, kind, i))) continue;
+            out->listed |= bit;
+            if (!(out->matters & bit) && matters(at, &base, without_grad, bit)) out->matters |= bit;
+        }
+    call_free(&base);
+}
+
+static void note_case(cell *at, needed all[WANTS])
+{
+    int n = case_inputs(at->test);
+
+    if (at->test->expect != RP_OK) return;
+    at->ctx = cell_ctx(at->where, false);
+    note_needs(at, 0, &all[0]);
+    for (int i = 0; i < n; i++) {
+        note_needs(at, RP_IN(i), &all[1 + 2 * i]);
+        note_needs(at, ~RP_IN(i), &all[2 + 2 * i]);
+    }
+    test_ctx_free(at->ctx);
+}
+
+void run_needs(const rp_op *op)
+{
+    const rp_kernels *level[RP_MAX_LEVELS];
+    int n = rp__kernels_levels(level, RP_MAX_LEVELS);
+    const variant where[] = { { .name = "the highest level", .table = level[n - 1], .threads = 2 },
+                              { .name = "no kernels", .table = rp__kernels_none(), .threads = 1 } };
+
+    for (int v = 0; v < RP_COUNT(where); v++) {
+        needed all[WANTS] = { 0 };
+        for (int i = 0; i < op->n_case; i++) note_case(&(cell){ .op = op, .test = &op->cases[i], .where = &where[v], .dtype = RP_F32 }, all);
+        for (int w = 0; w < WANTS; w++)
+            if (all[w].listed & ~all[w].matters & ~read_along(op))
+                fail_msg("%s, %s: gradients %s input %d: `needs` lists 0x%x, of which 0x%x changes no gradient in any case", op->name, where[v].name,
+                         !w ? "of all, with" : w % 2 ? "of all but" : "of only", (w - 1) / 2, all[w].listed, all[w].listed & ~all[w].matters);
+    }
+    rp__kernels_force(NULL);
+}
+
 /* Samples go round, so that of many cases together every cell has its turn. */
 static bool is_sampled(void)
 {

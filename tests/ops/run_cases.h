@@ -16,6 +16,10 @@ void run_cases_on(const rp_op *op, const char *device);
  * touched. */
 void run_within_bounds(const rp_op *op);
 
+/* A value that `needs` lists must matter: without it some gradient differs, in one case of the op that lists it for the same gradients. Else
+ * backward would keep a value that it does not read. */
+void run_needs(const rp_op *op);
+
 /* The same for a case that need not be one of the table's, or be accepted at all: an op may refuse it by RP_ERR_SHAPE or RP_ERR_ARG.
  * Returns how often it was accepted. */
 int run_if_accepted(const rp_op *op, const rp_op_case *test);

@@ -383,10 +383,41 @@ static void family_and_model_are_those_that_the_system_names(void **state)
     }
 }
 
+#ifdef __x86_64__
+static unsigned said_by_system(const char *field)
+{
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256], format[64];
+    unsigned found = 0;
+
+    snprintf(format, sizeof format, "%s : %%u", field);
+    assert_non_null(f);
+    while (!found && fgets(line, sizeof line, f)) sscanf(line, format, &found);
+    fclose(f);
+    return found;
+}
+
+static void this_machine_has_the_family_and_model_that_the_system_names(void **state)
+{
+    rp_ctx *ctx = shapes_ctx();
+    rp_cost_machine here;
+    char wanted[32];
+
+    (void)state;
+    rp__cost_machine_find(ctx, &here);
+    snprintf(wanted, sizeof wanted, " %u-%u", said_by_system("cpu family"), said_by_system("model"));
+    assert_true(rp__ends_with(here.cpu, wanted));
+    test_ctx_free(ctx);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(family_and_model_are_those_that_the_system_names),
+#ifdef __x86_64__
+        cmocka_unit_test(this_machine_has_the_family_and_model_that_the_system_names),
+#endif
         cmocka_unit_test(more_work_is_never_faster),
         cmocka_unit_test(every_op_takes_time_in_every_dtype),
         cmocka_unit_test(a_call_whose_gradient_nobody_wants_has_no_backward),

@@ -45,6 +45,45 @@ static void copy_out(void *to, const rp_tensor *t) { rp__mem_copy(t->ctx, to, rp
 static void copy_in(rp_tensor *t, const void *from) { rp__mem_copy(t->ctx, rp__tensor_data(t), from, BYTES); }
 static void fill(rp_tensor *t, int byte) { rp__mem_fill(t->ctx, rp__tensor_data(t), byte, BYTES); }
 
+/* ---- ranges that overlap ---- */
+
+static void moves_alike(rp_ctx *ctx, rp_tensor *t, int64_t bytes, int64_t to, int64_t from)
+{
+    uint8_t *want = malloc((size_t)bytes), *got = malloc((size_t)bytes), *at = rp__tensor_data(t);
+    int64_t n     = bytes - (to > from ? to : from);
+
+    for (int64_t i = 0; i < bytes; i++) want[i] = (uint8_t)((uint32_t)i * 2654435761u >> 24);
+    rp__mem_copy(ctx, at, want, bytes);
+    rp__mem_copy(ctx, at + to, at + from, n);
+    rp__mem_copy(ctx, got, at, bytes);
+    rp__mem_sync(ctx);
+    memmove(want + to, want + from, (size_t)n);
+    assert_memory_equal(got, want, (size_t)bytes);
+    free(want);
+    free(got);
+}
+
+/* Longer than the buffer through which a GPU's memory copies such ranges. */
+static void a_copy_onto_itself_moves(void **state)
+{
+    static const char *const with_gpu[] = { "cpu", "sim", "sealed", "emu" };
+    const int64_t bytes = 5 << 20, shifts[] = { 4, 1 << 20, (3 << 20) + 4 };
+
+    (void)state;
+    for (int d = 0; d < RP_COUNT(with_gpu); d++) {
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = with_gpu[d] });
+        rp_meta m   = rp_meta_1d(RP_F32, bytes / 4);
+        rp_tensor *t;
+        assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &t));
+        for (int i = 0; i < RP_COUNT(shifts); i++) {
+            moves_alike(ctx, t, bytes, 0, shifts[i]);
+            moves_alike(ctx, t, bytes, shifts[i], 0);
+        }
+        rp_tensor_unref(t);
+        test_ctx_free(ctx);
+    }
+}
+
 /* ---- the queue ---- */
 
 static void a_copy_to_the_host_holds_other_bytes_until_sync(void **state)
@@ -345,6 +384,7 @@ static void each_place_that_needs_a_sync_shows_that_it_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_onto_itself_moves),
         cmocka_unit_test(a_copy_to_the_host_holds_other_bytes_until_sync),
         cmocka_unit_test(a_copy_reads_its_source_when_sync_or_a_kernel_runs_it),
         cmocka_unit_test(copies_and_fills_run_in_order),
