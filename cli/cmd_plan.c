@@ -20,7 +20,7 @@
 #include "rehearse/allowance.h"
 #include "rehearse/forecast.h"
 
-typedef struct { bool json, find; const char *device, *file; } plan_fields;
+typedef struct { bool json, find, fit; const char *device, *file; } plan_fields;
 
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -295,9 +295,14 @@ static int plan(cli *c, const void *given, const cli_args *args)
     cli_forecast x;
     int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
 
+    if (fields->find + fields->fit + !!fields->file > 1) {
+        cli_say(c, "'--find', '--fit' and '--output' exclude one another");
+        return CLI_USAGE;
+    }
     if (code == CLI_GO) code = device_memory(c, fields->device, args, &most_bytes);
     if (code != CLI_GO) return code;
     if (fields->find) return cli_find(c, args, most_bytes, fields->device, fields->json);
+    if (fields->fit) return cli_fit(c, args, most_bytes, fields->device, fields->json);
     code = cli_forecast_open(c, args, most_bytes, &options, &x);
     if (code == CLI_GO) {
         if (fields->json) print_json(&x.f);
@@ -316,11 +321,13 @@ static const cli_option options[] = {
       0, 0 },
     { "find", 0, CLI_FLAG, offsetof(plan_fields, find), NULL,
       "find the fastest settings that fit: ranks, wrapping, resharding, batch size, gradient accumulation", 0, 0 },
+    { "fit", 0, CLI_FLAG, offsetof(plan_fields, fit), NULL,
+      "list the ways to train the model that fit: all weights or adapters, the optimizer's states, length and batch", 0, 0 },
     { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan to FILE, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
 };
 
 const cli_command cmd_plan = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE] [--bytes] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | --fit | -o FILE] [--bytes] [--allow-plugins]",
     .about = "Predict whether a recipe's step fits its memory budget (exact to the byte), where its peak is, the time that fitting\n"
              "costs, and lower bounds of that time. Neither weights nor data are read. Exit code 3: no plan fits.",
     .example = "reprise plan smollm2_135m_full memory_budget=1700MB",

@@ -1,9 +1,11 @@
-/* cli/find.c -- plan --find: the settings of a recipe that fit the memory budget, fastest first.
+/* cli/find.c -- plan --find: the settings of a recipe that fit the memory budget, fastest first. plan --fit: the ways to train its model.
  *
- *   --json   { budget_bytes, samples, tried, discarded, machine, measured, settings: [{ ranks, replicate_dim, batch_size,
+ *   --find --json   { budget_bytes, samples, tried, discarded, machine, measured, settings: [{ ranks, replicate_dim, batch_size,
  *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: group size), reduce_behind, optimizer_in_bwd,
  *              keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
- *              step_seconds, tokens_per_second }] } */
+ *              step_seconds, tokens_per_second }] }
+ *   --fit --json    { budget_bytes, planned, machine, measured, ways: [{ way, lora_rank (0: no fresh adapter), state_dtype (null: no states), max_seq_len,
+ *              batch_size, gradient_accumulation_steps, reserved_bytes, overhead, step_seconds, tokens_per_second, own }] } */
 #include "cli/forecast.h"
 
 #include "base/report.h"
@@ -108,34 +110,110 @@ static void find_print_text(const rp_find *f)
     if (f->setting[0].ranks > 1) cli_print_links(&f->links, f->setting[0].ranks);
 }
 
-/* ---- the search ---- */
+/* ---- ways to train ---- */
 
-static rp_status find_fastest(cli_forecast *x, const char *device, rp_report *report, rp_find *out)
+static void fit_print_json(const rp_fit *f)
 {
-    const rp_find_options options = { .device = device };
+    json_t *all = json_array();
 
-    RP_TRY(rp__recipe_open_plugins(x->recipe, report));
-    return rp__recipe_find(x->run.ctx, x->recipe, &options, report, out);
+    for (int i = 0; i < f->n; i++) {
+        const rp_fit_row *r = &f->row[i];
+        json_array_append_new(all, json_pack("{s:s, s:I, s:s?, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:b}", "way", r->way, "lora_rank", (json_int_t)r->rank,
+                                             "state_dtype", r->states, "max_seq_len", (json_int_t)r->length, "batch_size", (json_int_t)r->batch_size,
+                                             "gradient_accumulation_steps", (json_int_t)r->accumulation, "reserved_bytes", (json_int_t)r->reserved, "overhead",
+                                             r->overhead, "step_seconds", r->seconds, "tokens_per_second", r->tokens_per_second, "own", r->own));
+    }
+    cli_print_json(json_pack("{s:I, s:i, s:s, s:b, s:o}", "budget_bytes", (json_int_t)f->budget, "planned", f->n_planned, "machine", f->machine, "measured",
+                             f->measured, "ways", all), 0);
+}
+
+static void fit_print_text(const rp_fit *f)
+{
+    const rp_fit_row *first = f->row;
+    char size[RP_SIZE_CHARS];
+
+    printf("%d ways to train fit %s\n\n", f->n, cli_size(size, f->budget));
+    printf("%-11s  %6s  %6s  %5s  %12s  %16s  %9s  %10s  %8s\n", "trained", "states", "length", "batch", "accumulation", "reserved", "overhead", "step, s",
+           "tokens/s");
+    for (int i = 0; i < f->n; i++) {
+        const rp_fit_row *r = &f->row[i];
+        printf("%-11s  %6s  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %16s  %7.2f %%  %10.3f  %8.0f%s\n", r->way, r->states ? r->states : "-", r->length,
+               r->batch_size, r->accumulation, cli_size_cell(size, r->reserved), 100 * r->overhead, r->seconds, r->tokens_per_second,
+               r->own ? "  as in the recipe" : "");
+    }
+    printf("\nthe first: ");
+    if (first->rank) printf("lora.rank=%" PRId64 " ", first->rank);
+    if (first->states) printf("optimizer.state_dtype=%s ", first->states);
+    printf("max_seq_len=%" PRId64 " batch_size=%" PRId64 " gradient_accumulation_steps=%" PRId64 " activation_checkpointing.mode=auto memory_budget=%" PRId64
+           "\n", first->length, first->batch_size, first->accumulation, f->budget);
+    printf("time by the %s table of %s\n", f->measured ? "measured" : "built-in", f->machine);
+}
+
+/* ---- the searches ---- */
+
+typedef struct {
+    const char *device;
+    bool json;
+    rp_find found;
+    rp_fit fit;
+} searched;
+
+typedef rp_status search(cli_forecast *x, searched *s, rp_report *report);
+typedef void show(const cli_forecast *x, const searched *s);
+
+static rp_status search_settings(cli_forecast *x, searched *s, rp_report *report)
+{
+    const rp_find_options options = { .device = s->device };
+
+    return rp__recipe_find(x->run.ctx, x->recipe, &options, report, &s->found);
+}
+
+static void show_settings(const cli_forecast *x, const searched *s)
+{
+    if (s->json) print_json(&s->found, x->recipe);
+    else find_print_text(&s->found);
+}
+
+static rp_status search_ways(cli_forecast *x, searched *s, rp_report *report)
+{
+    return rp__recipe_fit(x->run.ctx, x->recipe, s->device, report, &s->fit);
+}
+
+static void show_ways(const cli_forecast *x, const searched *s)
+{
+    (void)x;
+    if (s->json) fit_print_json(&s->fit);
+    else fit_print_text(&s->fit);
+}
+
+static int run_search(cli *c, const cli_args *args, int64_t most_bytes, searched *s, search *of, show *as)
+{
+    cli_forecast x;
+    rp_report report;
+    int code = cli_recipe_open(c, args, most_bytes, true, &x);
+
+    if (code == CLI_GO) {
+        rp__report_open(&report, x.run.ctx);
+        rp_status status = rp__recipe_open_plugins(x.recipe, &report);
+        if (status == RP_OK) status = of(&x, s, &report);
+        code = cli_report(&x.run, &report, status);
+        if (code == CLI_GO) {
+            as(&x, s);
+            code = cli_finish(&x.run, RP_OK);
+        }
+        rp__find_close(&s->found);
+        rp__fit_close(&s->fit);
+    }
+    cli_forecast_close(&x);
+    return code;
 }
 
 int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json)
 {
-    cli_forecast x;
-    rp_report report;
-    rp_find found = { 0 };
-    int code      = cli_recipe_open(c, args, most_bytes, true, &x);
+    return run_search(c, args, most_bytes, &(searched){ .device = device, .json = json }, search_settings, show_settings);
+}
 
-    if (code == CLI_GO) {
-        rp__report_open(&report, x.run.ctx);
-        rp_status status = find_fastest(&x, device, &report, &found);
-        code = cli_report(&x.run, &report, status);
-        if (code == CLI_GO) {
-            if (json) print_json(&found, x.recipe);
-            else find_print_text(&found);
-            code = cli_finish(&x.run, RP_OK);
-        }
-        rp__find_close(&found);
-    }
-    cli_forecast_close(&x);
-    return code;
+int cli_fit(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json)
+{
+    return run_search(c, args, most_bytes, &(searched){ .device = device, .json = json }, search_ways, show_ways);
 }

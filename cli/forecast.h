@@ -20,6 +20,8 @@ void cli_forecast_close(cli_forecast *forecast);
 
 /* Print the settings of a recipe that fit its budget (cli/find.c). Returns the exit code. */
 int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
+/* plan --fit, likewise. */
+int cli_fit(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
 
 /* Bytes by class: { "param": bytes, … } */
 json_t *cli_classes_json(const int64_t *bytes);

@@ -115,4 +115,27 @@ typedef struct {
 rp_status rp__recipe_find(rp_ctx *ctx, const rp_recipe *recipe, const rp_find_options *options, rp_report *report, rp_find *out);
 void rp__find_close(rp_find *found);
 
+/* ---- the ways to train a model that fit a given memory ---- */
+
+typedef struct {
+    const char *way, *states;           /* "all weights", "LoRA" · the states' dtype; NULL: the optimizer has none */
+    int64_t rank;                       /* of fresh adapters; 0: none */
+    int64_t length, batch_size, accumulation, reserved;
+    double seconds, overhead, tokens_per_second;    /* as in rp_setting */
+    bool own;                           /* way, states and length are the recipe's */
+} rp_fit_row;
+
+typedef struct {
+    rp_fit_row *row;                    /* rows that fit, the best first */
+    int n, n_planned;
+    int64_t budget;
+    char machine[128];
+    bool measured;                      /* the cost table was measured */
+} rp_fit;
+
+/* Finds the ways that fit, on the recipe's number of ranks. The context is as for a forecast, with the budget to fit; device as in rp_forecast_options. Close *out
+ * with rp__fit_close. errors RP_ERR_BUDGET nothing fits · RP_ERR_CONFIG no budget · as rp__recipe_forecast */
+rp_status rp__recipe_fit(rp_ctx *ctx, const rp_recipe *recipe, const char *device, rp_report *report, rp_fit *out);
+void rp__fit_close(rp_fit *fit);
+
 #endif

@@ -5,6 +5,7 @@
  *   plan.c        how a step runs: fates, and the address of each buffer
  *   settle.c      chooses the plan of a recipe and rehearses it; the error message if nothing fits
  *   remedies.c    changes of the recipe that need fewer bytes, if nothing fits
+ *   fit.c         ways to train the model that fit a budget
  *   rules.c       effects of other rules
  *   plan_file.c   writes a plan to a file
  */

@@ -1,7 +1,7 @@
 reprise plan --help
 reprise sweep --help
 reprise view --help
-#> usage: reprise plan CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | -o FILE] [--bytes] [--allow-plugins]
+#> usage: reprise plan CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | --fit | -o FILE] [--bytes] [--allow-plugins]
 #>
 #> Predict whether a recipe's step fits its memory budget (exact to the byte), where its peak is, the time that fitting
 #> costs, and lower bounds of that time. Neither weights nor data are read. Exit code 3: no plan fits.
@@ -9,6 +9,7 @@ reprise view --help
 #>       --json                   print one JSON object
 #>       --device SPEC            predict for another machine: h100, or 'name=…, memory=80GB, flops=…, bandwidth=…, link=100GB/s, node=8, node_link=25GB/s, latency=2us'
 #>       --find                   find the fastest settings that fit: ranks, wrapping, resharding, batch size, gradient accumulation
+#>       --fit                    list the ways to train the model that fit: all weights or adapters, the optimizer's states, length and batch
 #>   -o, --output FILE            write the plan to FILE, for the key 'plan' of a recipe and for 'reprise view'
 #>       --bytes                  print exact sizes, in bytes
 #>       --allow-plugins          load the plug-in libraries that the recipe names; they run code

@@ -84,7 +84,7 @@ static void each_call_that_reads_a_recipe_passes_an_error_on(void **state)
 
 /* ---- plans ---- */
 
-typedef struct { source source; int64_t budget; const char *device; enum { FORECAST, FIND, SWEEP } what; } asking;
+typedef struct { source source; int64_t budget; const char *device; enum { FORECAST, FIND, FIT, SWEEP } what; } asking;
 
 static rp_status ask_recipe(rp_ctx *ctx, const asking *a, const rp_recipe *recipe, rp_report *report)
 {
@@ -95,6 +95,10 @@ static rp_status ask_recipe(rp_ctx *ctx, const asking *a, const rp_recipe *recip
         rp_find found = { 0 };
         status = rp__recipe_find(ctx, recipe, &(rp_find_options){ .device = a->device }, report, &found);
         rp__find_close(&found);
+    } else if (a->what == FIT) {
+        rp_fit fit = { 0 };
+        status = rp__recipe_fit(ctx, recipe, a->device, report, &fit);
+        rp__fit_close(&fit);
     } else if (a->what == SWEEP) {
         rp_sweep sweep = { 0 };
         status = rp__recipe_sweep(ctx, recipe, &(rp_sweep_options){ .n = 2, .device = a->device }, report, &sweep);
@@ -141,6 +145,7 @@ static void each_call_of_a_plan_passes_an_error_on(void **state)
     (void)state;
     sweep_plan("gradient_accumulation_steps: 2\n", (asking){ .what = FORECAST });
     sweep_plan("", (asking){ .what = SWEEP });
+    sweep_plan("memory_budget: 2000000\n", (asking){ .budget = 2000000, .device = "h100", .what = FIT });
     sweep_plan("dist: {ranks: 2}\nmemory_budget: 2000000\n",
                (asking){ .source = { .n = 1, .setting = { "batch_size=1" } }, .budget = 2000000, .device = "h100", .what = FIND });
 }
