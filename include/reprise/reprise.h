@@ -105,6 +105,9 @@ RP_API const char *rp_mem_class_name(rp_mem_class mem_class);
 typedef enum {
     RP_F32, RP_BF16, RP_I32,
     RP_F64,      /* for checking gradients: the reference of each op supports it, fast kernels do not */
+    /* Blocks of weights that are not trained: ggml's, and NF4 of bitsandbytes, with fp32 scales and with quantised ones. A row is a whole number of
+     * blocks, of 32 elements, of 256 (K), or of 64 (NF4). Such a tensor is read, but not written or sliced. */
+    RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0, RP_Q2_K, RP_Q3_K, RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_IQ4_NL, RP_NF4_FP32, RP_NF4,
     RP_DTYPES
 } rp_dtype;
 
@@ -117,14 +120,14 @@ typedef struct {
     int64_t dim[RP_MAX_DIM];
 } rp_meta;
 
-RP_API const char *rp_dtype_name(rp_dtype dtype);      /* "fp32", "bf16", "int32", "fp64"; else "unknown dtype" */
-RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* bytes of one element; 0 for an unknown dtype */
+RP_API const char *rp_dtype_name(rp_dtype dtype);      /* "fp32", "bf16", "int32", "fp64", "q4_0", …; else "unknown dtype" */
+RP_API int64_t rp_dtype_bytes(rp_dtype dtype);         /* bytes of one element; 0 for a quantised or an unknown dtype */
 
 /* Create a dense tensor on the context's device. Its contents are undefined until they are written. With 0 dimensions it has one element; a
  * dimension of 0 makes it empty.
  * owner   you, with one reference
  * errors  RP_ERR_SHAPE a negative dimension, more than RP_MAX_DIM dimensions, more than 2^56 bytes (a dimension of 0 counts as 1) ·
- *         RP_ERR_DTYPE unknown dtype · RP_ERR_ARG unknown class */
+ *         RP_ERR_DTYPE unknown dtype · RP_ERR_ARG unknown class · RP_ERR_SHAPE rows that are not whole blocks of a quantised dtype */
 RP_API rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class mem_class, rp_tensor **out);
 RP_API rp_tensor *rp_tensor_ref(rp_tensor *tensor);      /* add a reference and return the tensor; NULL is allowed */
 RP_API void rp_tensor_unref(rp_tensor *tensor);          /* release a reference; NULL is allowed */
@@ -135,7 +138,8 @@ RP_API const rp_meta *rp_tensor_meta(const rp_tensor *tensor);
 /* Copy all elements in or out, in row-major order, converted between the dtype of the tensor and double or int32. Fractions are truncated in an
  * int32 tensor. `count` is the number of elements and must be that of the tensor. A write increments the version of the storage; on a shapes-only
  * context it does nothing else.
- * errors  RP_ERR_ARG wrong count, a double that does not fit into int32 · RP_ERR_META a read on a shapes-only context */
+ * errors  RP_ERR_ARG wrong count, a double that does not fit into int32 · RP_ERR_META a read on a shapes-only context · RP_ERR_DTYPE a write to a
+ *         quantised tensor */
 RP_API rp_status rp_tensor_write(rp_tensor *tensor, const double *from, int64_t count);
 RP_API rp_status rp_tensor_write_i32(rp_tensor *tensor, const int32_t *from, int64_t count);
 RP_API rp_status rp_tensor_read(const rp_tensor *tensor, double *to, int64_t count);
@@ -145,7 +149,7 @@ RP_API rp_status rp_tensor_read(const rp_tensor *tensor, double *to, int64_t cou
  *   slice      indices [start, start + length) of dimension `dim`
  *   transpose  dimensions dim_a and dim_b swapped
  * owner   you; the view keeps the storage alive
- * errors  RP_ERR_SHAPE */
+ * errors  RP_ERR_SHAPE · RP_ERR_DTYPE a slice or a transpose of a quantised tensor */
 RP_API rp_status rp_tensor_reshape(rp_tensor *tensor, int ndim, const int64_t *dim, rp_tensor **out);
 RP_API rp_status rp_tensor_slice(rp_tensor *tensor, int dim, int64_t start, int64_t length, rp_tensor **out);
 RP_API rp_status rp_tensor_transpose(rp_tensor *tensor, int dim_a, int dim_b, rp_tensor **out);

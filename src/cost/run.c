@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/quant.h"
 #include "tensor/tensor.h"
 
 enum { MOST_PLACES = 256 };
@@ -30,7 +31,8 @@ static void run_fill(const rp_tensor *t, void *at, int32_t high)
 {
     int64_t n = rp_meta_elems(&t->m);
 
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; rp__is_quant(t->m.dtype) && i < rp_meta_bytes(&t->m); i++) ((uint8_t *)at)[i] = (uint8_t)(i * 37 % 64);
+    for (int64_t i = 0; i < n && !rp__is_quant(t->m.dtype); i++) {
         float v = (float)(i * 37 % 101 + 1) / 101;      /* positive, because variances are among the inputs */
         if (t->m.dtype == RP_F32) ((float *)at)[i] = v;
         else if (t->m.dtype == RP_BF16) ((uint16_t *)at)[i] = rp__bf16_from_f32(v);

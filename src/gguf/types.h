@@ -3,6 +3,7 @@
 #define RP_GGUF_TYPES_H
 
 #include "base/convert.h"
+#include "base/quant.h"
 
 typedef void (*rp_quantise)(const float *from, int64_t n, uint8_t *to);
 
@@ -19,15 +20,5 @@ typedef struct {
 const rp_gguf_type *rp__gguf_type(uint32_t id);
 /* Id of a type by its name; -1 if there is none. */
 int rp__gguf_type_id(const char *name);
-
-/* gguf/quantise.c */
-void rp__quantise_f32(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_f16(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_bf16(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_q4_0(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_q4_1(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_q5_0(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_q5_1(const float *from, int64_t n, uint8_t *to);
-void rp__quantise_q8_0(const float *from, int64_t n, uint8_t *to);
 
 #endif

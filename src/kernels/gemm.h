@@ -2,6 +2,9 @@
  *
  *   C[m,n] = op(A)[m,k] op(B)[k,n] (+ C) (+ bias[n])      row-major, dense; op optionally transposes the stored matrix
  *
+ * B may be quantised. Its elements are decoded and rounded to `ab` while they are packed, so the product equals, bit for bit, the product with a B of
+ * these rounded elements, and needs the same scratch.
+ *
  * m, n and k may be 0. If k is 0, the product is zero, and C is the bias or zero (plus C if adds).
  *
  * The kernel is that of the CPU's level: the same description gives the same bits in every call of a process and on every machine of the level.
@@ -10,6 +13,7 @@
 #define RP_GEMM_H
 
 #include "base/base.h"
+#include "base/quant.h"
 
 struct rp_kernels;
 
@@ -20,6 +24,8 @@ typedef struct {
     bool transpose_b;           /* B is stored [n, k] */
     bool adds;                  /* the product is added to C */
     bool bias;                  /* bias[n] of dtype ab is added */
+    const rp_quant_type *quant; /* of B; NULL: B has dtype ab. With a type, `b` is the start of a tensor, … */
+    int64_t b_first;            /* … and B begins at this element of it, at the start of a row */
     rp_on on;
 } rp_gemm;
 

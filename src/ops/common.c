@@ -18,6 +18,33 @@ rp_status rp__check_one_shape(const rp_op_meta *m)
     return RP_OK;
 }
 
+bool rp__weight_fits(const rp_op_meta *m, int x, int w)
+{
+    return rp_meta_is_float(&m->in[x]) && (m->in[w].dtype == m->in[x].dtype || rp__is_quant(m->in[w].dtype));
+}
+
+rp_status rp__check_weight_grad(const rp_op_meta *m, int w)
+{
+    RP_CHECK(m->ctx, !m->in_grad[w] || !rp__is_quant(m->in[w].dtype), RP_ERR_DTYPE, "%s: the weight %s is quantised, so it has no gradient", m->op->name,
+             rp_meta_str(&m->in[w]));
+    return RP_OK;
+}
+
+double rp__weight_get(const rp_op_call *c, int x, int w, int64_t element)
+{
+    double value = rp_elem_get(c->in[w], element);
+
+    if (!rp__is_quant(c->meta->in[w].dtype) || c->meta->in[x].dtype != RP_BF16) return value;
+    return (double)rp__f32_from_bf16(rp__bf16_from_f32((float)value));
+}
+
+const void *rp__weight_at(const rp_op_call *c, int w, int64_t first, rp_gemm *g)
+{
+    g->quant   = rp__quant_type(c->meta->in[w].dtype);
+    g->b_first = first;
+    return g->quant ? rp__data(c->in[w]) : rp__data_at(c->in[w], first);
+}
+
 rp_status rp__same_shape(rp_op_meta *m)
 {
     RP_TRY(rp__check_one_shape(m));

@@ -3,6 +3,7 @@
 #ifndef RP_OPS_COMMON_H
 #define RP_OPS_COMMON_H
 
+#include "base/quant.h"
 #include "ops/op_internal.h"
 
 /* Checks that every input is floating and has the dtype of input 0. errors RP_ERR_DTYPE */
@@ -14,6 +15,15 @@ rp_status rp__same_shape(rp_op_meta *m);
 /* For shape: checks a size that an attribute or several inputs describe, before other sizes are computed from it. `name` is for the message.
  * errors RP_ERR_SHAPE negative or too large */
 rp_status rp__check_size(const rp_op_meta *m, const char *name, const rp_meta *size);
+/* For shape of ops with a weight, input `w`, that may be quantised: whether its dtype is x's floating dtype, or quantised. */
+bool rp__weight_fits(const rp_op_meta *m, int x, int w);
+/* Refuses the gradient of a quantised weight. errors RP_ERR_DTYPE */
+rp_status rp__check_weight_grad(const rp_op_meta *m, int w);
+/* For references: element of such a weight, rounded to x's dtype as kernels round it. */
+double rp__weight_get(const rp_op_call *c, int x, int w, int64_t element);
+/* For kernels: the product's B is this input, from element `first` on; returns the address to pass as B. */
+const void *rp__weight_at(const rp_op_call *c, int w, int64_t first, rp_gemm *g);
+
 /* Checks that input `in` is int32; `name` is for the message. errors RP_ERR_DTYPE */
 rp_status rp__check_int32(const rp_op_meta *m, int in, const char *name);
 /* Converts a dimension counted from either end to one counted from the front. errors RP_ERR_SHAPE no such dimension */
@@ -33,7 +43,7 @@ rp_around rp__around(const rp_meta *m, int dim);
 /* A part of a tensor: strips of `width` elements, `stride` apart, the first at `start`. A range of one dimension is such a part. */
 typedef struct { int64_t strips, width, start, stride; } rp_strips;
 static inline int64_t rp__strip_at(rp_strips p, int64_t e) { return p.start + e / p.width * p.stride + e % p.width; }
-/* Address of an element of a dense tensor. */
+/* Address of an element of a dense tensor; of a quantised one, of the tensor. */
 void *rp__data_at(const rp_tensor *t, int64_t element);
 
 /* Assigns or adds one element of a gradient, as grad_adds says. Each element must be written only once. */

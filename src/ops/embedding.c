@@ -1,7 +1,7 @@
 /* ops/embedding.c -- y[i] = table[ids[i]].
  *
  *   in     table [V, n]   ids [...] int32, each in [0, V): checked before the table is read
- *   out    y [..., n]     dtype of the table
+ *   out    y [..., n]     dtype of the table; fp32, not rounded, if the table is quantised
  *   needs  ids. Rows of dy that belong to one row of the table are summed in fp32 in order of position and rounded once. Positions
  *          are first sorted by id (a counting sort), so no two threads write the same row and the order never changes
  */
@@ -31,14 +31,16 @@ static rp_status embedding_shape(rp_op_meta *m)
 {
     const rp_meta *table = &m->in[TABLE], *ids = &m->in[IDS];
 
-    RP_CHECK(m->ctx, rp_meta_is_float(table), RP_ERR_DTYPE, "embedding: the table is %s, expected a floating dtype", rp_meta_str(table));
+    RP_CHECK(m->ctx, rp_meta_is_float(table) || rp__is_quant(table->dtype), RP_ERR_DTYPE, "embedding: the table is %s, expected a floating dtype",
+             rp_meta_str(table));
+    RP_TRY(rp__check_weight_grad(m, TABLE));
     RP_CHECK(m->ctx, table->ndim == 2 && table->dim[0] <= INT32_MAX, RP_ERR_SHAPE, "embedding: the table is %s, expected [ids, n]",
              rp_meta_str(table));
     RP_TRY(rp__check_int32(m, IDS, "ids"));
     RP_CHECK(m->ctx, ids->ndim < RP_MAX_DIM && rp_meta_elems(ids) <= INT32_MAX, RP_ERR_SHAPE, "embedding: ids are %s, expected at most %d "
              "dimensions and %d elements", rp_meta_str(ids), RP_MAX_DIM - 1, INT32_MAX);
     m->out[Y]                  = *ids;
-    m->out[Y].dtype            = table->dtype;
+    m->out[Y].dtype            = rp__is_quant(table->dtype) ? RP_F32 : table->dtype;
     m->out[Y].dim[ids->ndim]   = table->dim[1];
     m->out[Y].ndim             = ids->ndim + 1;
     m->scratch_bytes           = rp__op_fast(m) ? 0 : table->dim[1] * (int64_t)sizeof(double);

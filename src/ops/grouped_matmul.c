@@ -1,6 +1,6 @@
 /* ops/grouped_matmul.c -- one product per expert: y = x w[e]', for the rows of each expert e.
  *
- *   in     x [R, k], rows by expert (ops/experts.h)   w [experts, n, k]   choices, R of them: int32, each in [0, experts): checked
+ *   in     x [R, k], rows by expert (ops/experts.h)   w [experts, n, k], may be quantised   choices, R of them: int32, each in [0, experts): checked
  *   out    y [R, n]
  *   needs  x for the gradient of w, w for that of x; choices, which give the number of rows of each expert
  *   kernel kernels/gemm.h, expert after expert, in scratch that suffices for every distribution of rows, so memory follows from shapes; or one kernel
@@ -74,8 +74,9 @@ static rp_status grouped_matmul_shape(rp_op_meta *m)
 {
     const rp_meta *x = &m->in[X], *w = &m->in[W];
 
-    RP_CHECK(m->ctx, rp_meta_is_float(x) && w->dtype == x->dtype, RP_ERR_DTYPE, "grouped_matmul: x is %s and w %s, expected one floating "
+    RP_CHECK(m->ctx, rp__weight_fits(m, X, W), RP_ERR_DTYPE, "grouped_matmul: x is %s and w %s, expected one floating "
              "dtype", rp_meta_str(x), rp_meta_str(w));
+    RP_TRY(rp__check_weight_grad(m, W));
     RP_CHECK(m->ctx, x->ndim == 2 && w->ndim == 3 && w->dim[2] == x->dim[1], RP_ERR_SHAPE, "grouped_matmul: x is %s and w %s, expected x "
              "[rows, k] and w [experts, n, k]", rp_meta_str(x), rp_meta_str(w));
     RP_TRY(rp__check_routes(m, CHOICES, rows_of(m), experts_of(m)));
@@ -107,7 +108,7 @@ static void forward_row(const rp_op_call *c, int64_t expert, int64_t row, double
     rp_row_get(c->in[X], row, x);
     for (int64_t j = 0; j < n; j++) {
         y[j] = 0;
-        for (int64_t i = 0; i < k; i++) y[j] += x[i] * rp_elem_get(c->in[W], (expert * n + j) * k + i);
+        for (int64_t i = 0; i < k; i++) y[j] += x[i] * rp__weight_get(c, X, W, (expert * n + j) * k + i);
     }
     rp_row_put(c->out[Y], row, y);
 }
@@ -118,7 +119,7 @@ static void dx_row(const rp_op_call *c, int64_t expert, int64_t row, const doubl
 
     memset(dx, 0, (size_t)k * sizeof *dx);
     for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < k; i++) dx[i] += dy[j] * rp_elem_get(c->in[W], (expert * n + j) * k + i);
+        for (int64_t i = 0; i < k; i++) dx[i] += dy[j] * rp__weight_get(c, X, W, (expert * n + j) * k + i);
     rp_row_grad(c, X, row, dx);
 }
 
@@ -145,18 +146,19 @@ static void grouped_matmul_reference_backward(const rp_op_call *c, const int32_t
 
 static rp_status forward_of(const rp_op_call *c, int64_t expert, int64_t from, int64_t rows, void *scratch)
 {
-    rp_gemm g = product_forward(c->meta, rows);
+    rp_gemm g     = product_forward(c->meta, rows);
+    const void *w = rp__weight_at(c, W, expert * g.n * g.k, &g);
 
-    return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->in[X], from * g.k), rp__data_at(c->in[W], expert * g.n * g.k),
-                    rp__data_at(c->out[Y], from * g.n), NULL, scratch);
+    return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->in[X], from * g.k), w, rp__data_at(c->out[Y], from * g.n), NULL, scratch);
 }
 
 static rp_status dx_of(const rp_op_call *c, int64_t expert, int64_t from, int64_t rows, void *scratch)
 {
-    rp_gemm g = product_dx(c->meta, rows, c->grad_adds[X]);
+    rp_gemm g     = product_dx(c->meta, rows, c->grad_adds[X]);
+    const void *w = rp__weight_at(c, W, expert * g.k * g.n, &g);
 
-    return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->grad_out[Y], from * g.k), rp__data_at(c->in[W], expert * g.k * g.n),
-                    rp__data_at(c->grad_in[X], from * g.n), NULL, scratch);
+    return rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data_at(c->grad_out[Y], from * g.k), w, rp__data_at(c->grad_in[X], from * g.n), NULL,
+                    scratch);
 }
 
 static rp_status dw_of(const rp_op_call *c, int64_t expert, int64_t from, int64_t rows, void *scratch)

@@ -1,7 +1,7 @@
 /* ops/linear_cross_entropy.c -- loss = weight * sum over rows of -log softmax(x w^T + bias)[label], by blocks of classes. With the
  * attribute softcap, logits are softcap * tanh(z / softcap) of these z.
  *
- *   in     x [..., n]   w [V, n]     one floating dtype      labels [...] int32; rows labelled ignore_index do not count
+ *   in     x [..., n]   w [V, n]     one floating dtype, or w quantised      labels [...] int32; rows labelled ignore_index do not count
  *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V
  *          bias [V], optional, dtype of w; always whole, because it has one number per class
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
@@ -59,6 +59,14 @@ static rp_gemm product_logits(const rp_op_meta *m, int64_t classes)
 static rp_gemm product_dx(const rp_op_meta *m, int64_t classes, bool adds)
 {
     return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = rows_of(m), .n = width_of(m), .k = classes, .adds = adds, .on = *rp__on(m) };
+}
+
+/* B of the first two begins with class v of w. */
+static rp_gemm from_class(const rp_op_meta *m, int64_t v, rp_gemm product)
+{
+    product.quant   = rp__quant_type(m->in[W].dtype);
+    product.b_first = v * width_of(m);
+    return product;
 }
 
 static rp_gemm product_dw(const rp_op_meta *m, int64_t classes, rp_dtype grad, bool adds)
@@ -137,11 +145,12 @@ static rp_status linear_cross_entropy_check(const rp_op_meta *m)
     const rp_meta *x = &m->in[X], *w = &m->in[W], *labels = &m->in[LABELS];
 
     RP_CHECK(m->ctx, m->n_in > LABELS, RP_ERR_ARG, "linear_cross_entropy: x, w and labels are needed");
-    RP_CHECK(m->ctx, rp_meta_is_float(x) && w->dtype == x->dtype, RP_ERR_DTYPE,
+    RP_CHECK(m->ctx, rp__weight_fits(m, X, W) && !(a->classes && rp__is_quant(w->dtype)), RP_ERR_DTYPE,
              "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(x), rp_meta_str(w));
+    RP_TRY(rp__check_weight_grad(m, W));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
     RP_CHECK(m->ctx, a->classes >= 0 && a->classes <= INT32_MAX, RP_ERR_ARG, "linear_cross_entropy: classes is %" PRId64, a->classes);
-    rp_meta whole = rp_meta_2d(w->dtype, a->classes, rp_meta_dim(x, -1));
+    rp_meta whole = rp_meta_2d(x->dtype, a->classes, rp_meta_dim(x, -1));
     RP_TRY(rp__check_size(m, "w", &whole));
     bool sliced = a->classes && x->ndim >= 1 && w->ndim == 1;
     int64_t room = sliced ? rp__slice_here(m->ctx, a->classes * rp_meta_dim(x, -1)).room : 0;
@@ -152,7 +161,7 @@ static rp_status linear_cross_entropy_check(const rp_op_meta *m)
              rp_meta_dim(x, -1));
     RP_CHECK(m->ctx, rp_meta_elems(labels) == rp_meta_rows(x), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and labels %s, expected a label for each row", rp_meta_str(x), rp_meta_str(labels));
-    RP_CHECK(m->ctx, !has_bias(m) || (m->in[BIAS].dtype == w->dtype && m->in[BIAS].ndim == 1 && m->in[BIAS].dim[0] == classes_of(m)),
+    RP_CHECK(m->ctx, !has_bias(m) || (m->in[BIAS].dtype == x->dtype && m->in[BIAS].ndim == 1 && m->in[BIAS].dim[0] == classes_of(m)),
              RP_ERR_SHAPE, "linear_cross_entropy: w is %s and bias %s, expected [%" PRId64 "] of its dtype", rp_meta_str(w),
              rp_meta_str(&m->in[BIAS]), classes_of(m));
     RP_CHECK(m->ctx, a->chunks >= 0, RP_ERR_ARG, "linear_cross_entropy: chunks is %" PRId64, a->chunks);
@@ -176,10 +185,10 @@ static rp_status linear_cross_entropy_shape(rp_op_meta *m)
 
 static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 {
-    int64_t rows = rows_of(m), w = elems_of(m) * rp_dtype_bytes(m->in[W].dtype), x = rp_meta_bytes(&m->in[X]), product = 2 * rows * elems_of(m);
+    rp_meta whole = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    int64_t rows = rows_of(m), w = rp_meta_bytes(&whole), x = rp_meta_bytes(&m->in[X]), product = 2 * rows * elems_of(m);
     int64_t blocks = (classes_of(m) + block_classes(m) - 1) / block_classes(m), logits = rows * classes_of(m) * rp_dtype_bytes(m->in[X].dtype);
 
-    rp_meta whole   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
     int64_t fetched = is_sliced(m) ? rp__gather_sends(m->ctx, &whole, RP_FROM_ALL) : 0,
             summed = is_sliced(m) && m->in_grad[W] ? rp__reduce_sends(m->ctx, &whole) : 0;
 
@@ -230,7 +239,7 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
 
     for (int64_t v = 0; v < classes_of(m); v += q) {
         int64_t classes = least(q, classes_of(m) - v);
-        rp_gemm product = product_logits(m, classes);
+        rp_gemm product = from_class(m, v, product_logits(m, classes));
         void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
         const void *block;
         RP_TRY(rp__streamed_block(&w, v, &block));
@@ -276,7 +285,7 @@ typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; rp_streame
 /* The block's logits: kept, or recomputed into the memory of their gradient. */
 static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
 {
-    rp_gemm recompute = product_logits(c->meta, classes);
+    rp_gemm recompute = from_class(c->meta, v, product_logits(c->meta, classes));
 
     *logits = kept_logits(c, v);
     if (*logits) return RP_OK;
@@ -299,7 +308,7 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
     const rp_attr_cross_entropy *a = c->attr;
     const rp_op_meta *m = c->meta;
     const void *x       = rp__data(c->in[X]), *logits, *block;
-    rp_gemm dx          = product_dx(m, classes, v > 0 || b->dx_adds);
+    rp_gemm dx          = from_class(m, v, product_dx(m, classes, v > 0 || b->dx_adds));
 
     RP_TRY(rp__streamed_block(&b->w, v, &block));
     RP_TRY(block_logits(c, b, v, classes, block, &logits));

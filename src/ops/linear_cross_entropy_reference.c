@@ -50,7 +50,7 @@ static void reference_logits(const rp_op_call *c, int64_t r, double *x, double *
     rp_row_get(c->in[X], r, x);
     for (int64_t v = 0; v < classes_of(c->meta); v++) {
         logits[v] = bias_of(c, v);
-        for (int64_t i = 0; i < n; i++) logits[v] += x[i] * rp_elem_get(c->in[W], v * n + i);
+        for (int64_t i = 0; i < n; i++) logits[v] += x[i] * rp__weight_get(c, X, W, v * n + i);
         logits[v] = capped(c, logits[v]);
     }
 }
@@ -89,7 +89,7 @@ static double reference_class(const rp_op_call *c, int64_t v, double factor, dou
     int64_t n  = width_of(c->meta);
     double sum = 0;
 
-    rp_row_get(c->in[W], v, w);
+    for (int64_t i = 0; i < n; i++) w[i] = rp__weight_get(c, X, W, v * n + i);
     memset(dw, 0, (size_t)n * sizeof *dw);
     for (int64_t r = 0; r < rows_of(c->meta); r++) {
         int32_t label = rp_int_get(c->in[LABELS], r);

@@ -1,6 +1,6 @@
 /* ops/matmul.c -- y = x w (+ b): a linear layer, or a product with a plain matrix.
  *
- *   in     x [..., k]   w [n, k] (transpose_w) or [k, n]   b [n], optional     one floating dtype
+ *   in     x [..., k]   w [n, k] (transpose_w) or [k, n]   b [n], optional     one floating dtype; w may be quantised
  *   out    y [..., n]
  *   needs  x for the gradient of w, w for that of x; the bias gradient is a sum over rows of dy
  *   kernel kernels/gemm.h if rp__op_fast; the reference below sums in double
@@ -71,8 +71,9 @@ static rp_status matmul_shape(rp_op_meta *m)
 
     RP_CHECK(m->ctx, m->n_in >= 2, RP_ERR_ARG, "matmul: x and w are needed");
     for (int i = 0; i < m->n_in; i++)
-        RP_CHECK(m->ctx, rp_meta_is_float(&m->in[i]) && m->in[i].dtype == m->in[X].dtype, RP_ERR_DTYPE,
+        RP_CHECK(m->ctx, i == W ? rp__weight_fits(m, X, W) : rp_meta_is_float(&m->in[i]) && m->in[i].dtype == m->in[X].dtype, RP_ERR_DTYPE,
                  "matmul: inputs are %s and %s, expected one floating dtype", rp_meta_str(&m->in[X]), rp_meta_str(&m->in[i]));
+    RP_TRY(rp__check_weight_grad(m, W));
     RP_CHECK(m->ctx, m->in[X].ndim >= 1 && m->in[W].ndim == 2 && m->in[W].dim[a->transpose_w ? 1 : 0] == k, RP_ERR_SHAPE,
              "matmul: x is %s and w %s, expected w %s", rp_meta_str(&m->in[X]), rp_meta_str(&m->in[W]),
              a->transpose_w ? "[n, k]" : "[k, n]");
@@ -100,7 +101,7 @@ static double weight_at(const rp_op_call *c, int64_t k, int64_t n)
     const rp_attr_matmul *a = c->attr;
     int64_t columns = c->meta->in[W].dim[1];
 
-    return rp_elem_get(c->in[W], a->transpose_w ? n * columns + k : k * columns + n);
+    return rp__weight_get(c, X, W, a->transpose_w ? n * columns + k : k * columns + n);
 }
 
 static void reference_forward(const rp_op_call *c)
@@ -125,8 +126,9 @@ static void matmul_forward(const rp_op_call *c)
         reference_forward(c);
         return;
     }
-    rp_gemm g = product_forward(c->meta);
-    rp__op_failed(c, rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]),
+    rp_gemm g     = product_forward(c->meta);
+    const void *w = rp__weight_at(c, W, 0, &g);
+    rp__op_failed(c, rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data(c->in[X]), w, rp__data(c->out[Y]),
                               g.bias ? rp__data(c->in[B]) : NULL, c->scratch));
 }
 
@@ -186,8 +188,9 @@ static void fast_backward(const rp_op_call *c)
     rp_status status = RP_OK;
 
     if (c->grad_in[X]) {
-        rp_gemm g = product_dx(c->meta, c->grad_adds[X]);
-        status    = rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data(c->grad_out[Y]), rp__data(c->in[W]), rp__data(c->grad_in[X]), NULL, c->scratch);
+        rp_gemm g     = product_dx(c->meta, c->grad_adds[X]);
+        const void *w = rp__weight_at(c, W, 0, &g);
+        status        = rp__gemm(c->ctx, rp__op_table(c->meta), &g, rp__data(c->grad_out[Y]), w, rp__data(c->grad_in[X]), NULL, c->scratch);
     }
     if (c->grad_in[W] && status == RP_OK) {
         const rp_attr_matmul *a = c->attr;

@@ -24,7 +24,8 @@ typedef struct {
     int64_t on_its_way;                 /* first row of the block whose gradient is in flight; -1: none */
 } rp_streamed;
 
-/* Sets *out to the block that begins with this row. It is valid until the block after next is requested. errors as rp__comm_gather */
+/* Sets *out to the block that begins with this row, or to the start of a quantised matrix. It is valid until the block after next is requested.
+ * errors as rp__comm_gather */
 rp_status rp__streamed_block(rp_streamed *s, int64_t row, const void **out);
 /* Where to write the gradient of that block: assign it if the matrix is sliced, else as grad_adds says. Then call rp__streamed_send.
  * errors as rp__comm_exchange */

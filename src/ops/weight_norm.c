@@ -1,7 +1,7 @@
 /* ops/weight_norm.c -- the norm of each row of v = w + factor * b a, the weight of a linear layer with its low-rank adapter (Liu et al. 2024,
  * arXiv 2402.09353): n[o] = sqrt(sum over i of v[o, i]^2). v as a whole is never stored.
  *
- *   in     w [out, in], or [in, out] with in_out     a [r, in]     b [out, r]     one floating dtype
+ *   in     w [out, in], or [in, out] with in_out     a [r, in]     b [out, r]     one floating dtype; w may be quantised
  *   out    n [out]        the same dtype, rounded once; for a new adapter (b is 0) it is bit-identical to the norm of w
  *   no input has a gradient: the paper treats the norm as a constant in backward (section 4.3)
  *   order  every call sums a row in the same order, so a replayed forward is bitwise equal
@@ -18,11 +18,12 @@ static rp_status weight_norm_shape(rp_op_meta *m)
     const rp_meta *w = &m->in[W], *a = &m->in[A], *b = &m->in[B];
     int in = is_in_out(m) ? 0 : 1;
 
-    RP_TRY(rp__check_one_dtype(m));
+    RP_CHECK(m->ctx, rp_meta_is_float(a) && b->dtype == a->dtype && rp__weight_fits(m, A, W), RP_ERR_DTYPE,
+             "weight_norm: w is %s, a %s and b %s, expected one floating dtype", rp_meta_str(w), rp_meta_str(a), rp_meta_str(b));
     RP_CHECK(m->ctx, w->ndim == 2 && a->ndim == 2 && b->ndim == 2 && a->dim[0] > 0 && a->dim[1] == w->dim[in] && b->dim[0] == w->dim[1 - in] &&
              b->dim[1] == a->dim[0], RP_ERR_SHAPE, "weight_norm: w is %s, a %s and b %s, expected w %s, a [r, in] and b [out, r]", rp_meta_str(w),
              rp_meta_str(a), rp_meta_str(b), in ? "[out, in]" : "[in, out]");
-    m->out[N] = rp_meta_1d(w->dtype, b->dim[0]);
+    m->out[N] = rp_meta_1d(a->dtype, b->dim[0]);
     if (rp__op_fast(m)) rp__op_table(m)->weight_norm_scratch(!in, b->dim[0], a->dim[1], a->dim[0], &m->scratch_bytes, rp__on(m));
     return RP_OK;
 }
@@ -40,7 +41,7 @@ static double sum_at(const rp_op_call *c, int64_t out, int64_t in)
     double sum = 0;
 
     for (int64_t k = 0; k < rank; k++) sum += rp_elem_get(c->in[B], out * rank + k) * rp_elem_get(c->in[A], k * n_in + in);
-    return rp_elem_get(c->in[W], attr->in_out ? in * n_out + out : out * n_in + in) + (double)attr->factor * sum;
+    return rp__weight_get(c, A, W, attr->in_out ? in * n_out + out : out * n_in + in) + (double)attr->factor * sum;
 }
 
 static void weight_norm_forward(const rp_op_call *c)
@@ -50,7 +51,7 @@ static void weight_norm_forward(const rp_op_call *c)
     int64_t rank = c->meta->in[A].dim[0], n_in = c->meta->in[A].dim[1], n_out = c->meta->in[B].dim[0];
 
     if (k->weight_norm) {
-        k->weight_norm(c->meta->in[W].dtype, rp__data(c->in[W]), rp__data(c->in[A]), rp__data(c->in[B]), attr->factor, attr->in_out,
+        k->weight_norm(c->meta->in[A].dtype, c->meta->in[W].dtype, rp__data(c->in[W]), rp__data(c->in[A]), rp__data(c->in[B]), attr->factor, attr->in_out,
                        rp__data(c->out[N]), n_out, n_in, rank, c->scratch, rp__on(c->meta));
         return;
     }

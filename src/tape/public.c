@@ -1,4 +1,5 @@
 /* tape/public.c -- the public functions for calls, gradients and modes; reprise.h documents them. */
+#include "base/quant.h"
 #include "base/sized.h"
 #include "tape/internal.h"
 
@@ -21,6 +22,8 @@ rp_status rp_tensor_require_grad(rp_tensor *t, bool wanted)
     const rp_tape *tape = rp__tape_opened(whole->ctx);
 
     if (whole->requires_grad == wanted) return RP_OK;
+    RP_CHECK(whole->ctx, !wanted || !rp__is_quant(whole->m.dtype), RP_ERR_DTYPE, "rp_tensor_require_grad: %s is quantised, so it cannot be trained",
+             whole->name ? whole->name : rp_meta_str(&whole->m));
     RP_CHECK(whole->ctx, !tape || !rp__tensor_on_tape(tape, whole), RP_ERR_STATE,
              "rp_tensor_require_grad: %s is used by recorded calls; call it before the first use, or after rp_backward or rp_forget",
              whole->name ? whole->name : rp_meta_str(&whole->m));

@@ -4,12 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct { const char *name; int64_t bytes; } dtypes[RP_DTYPES] = {
+#include "base/quant.h"
+
+static const struct { const char *name; int64_t bytes; } dtypes[RP_Q4_0] = {
     [RP_F32] = { "fp32", 4 }, [RP_BF16] = { "bf16", 2 }, [RP_I32] = { "int32", 4 }, [RP_F64] = { "fp64", 8 },
 };
 
-const char *rp_dtype_name(rp_dtype d) { return (unsigned)d < RP_DTYPES ? dtypes[d].name : "unknown dtype"; }
-int64_t rp_dtype_bytes(rp_dtype d) { return (unsigned)d < RP_DTYPES ? dtypes[d].bytes : 0; }
+const char *rp_dtype_name(rp_dtype d)
+{
+    return rp__is_quant(d) ? rp__quant_type(d)->name : (unsigned)d < RP_Q4_0 ? dtypes[d].name : "unknown dtype";
+}
+
+int64_t rp_dtype_bytes(rp_dtype d) { return (unsigned)d < RP_Q4_0 ? dtypes[d].bytes : 0; }
 
 int64_t rp_meta_dim(const rp_meta *m, int i)
 {
@@ -39,7 +45,7 @@ int64_t rp_meta_rows(const rp_meta *m)
 int64_t rp_meta_bytes(const rp_meta *m)
 {
     if (!m) return 0;
-    return rp_meta_elems(m) * rp_dtype_bytes(m->dtype);
+    return rp__is_quant(m->dtype) ? rp__quant_bytes(rp__quant_type(m->dtype), rp_meta_elems(m)) : rp_meta_elems(m) * rp_dtype_bytes(m->dtype);
 }
 
 bool rp_meta_same_shape(const rp_meta *a, const rp_meta *b)
@@ -106,7 +112,8 @@ static const int64_t most_bytes = INT64_C(1) << 56;
 
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m)
 {
-    int64_t bytes = rp_dtype_bytes(m->dtype);
+    const rp_quant_type *quant = rp__quant_type(m->dtype);
+    int64_t bytes              = quant ? 2 : rp_dtype_bytes(m->dtype);      /* 2: more than an element of any quantised type has */
 
     RP_CHECK(ctx, bytes > 0, RP_ERR_DTYPE, "dtype %d is unknown", (int)m->dtype);
     RP_CHECK(ctx, m->ndim >= 0 && m->ndim <= RP_MAX_DIM, RP_ERR_SHAPE, "a tensor has 0 to %d dimensions, not %d", RP_MAX_DIM,
@@ -117,5 +124,7 @@ rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m)
         RP_CHECK(ctx, extent <= most_bytes / bytes, RP_ERR_SHAPE, "%s is too large", rp_meta_str(m));
         bytes *= extent;
     }
+    RP_CHECK(ctx, !quant || rp_meta_dim(m, -1) % quant->block_elems == 0, RP_ERR_SHAPE, "rows of %s are not whole blocks of %" PRId64 " elements",
+             rp_meta_str(m), quant->block_elems);
     return RP_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/quant.h"
 #include "kernels/kernels.h"
 
 static void dense_strides(rp_tensor *t)
@@ -189,6 +190,7 @@ static rp_status check_dim(const rp_tensor *t, const char *call, int *dim)
 {
     int given = *dim;
 
+    RP_CHECK(t->ctx, !rp__is_quant(t->m.dtype), RP_ERR_DTYPE, "%s: %s is quantised and has no such views", call, rp_meta_str(&t->m));
     if (*dim < 0) *dim += t->m.ndim;
     RP_CHECK(t->ctx, *dim >= 0 && *dim < t->m.ndim, RP_ERR_SHAPE, "%s: %s has no dimension %d", call, rp_meta_str(&t->m), given);
     return RP_OK;
@@ -233,8 +235,17 @@ static int64_t row_start(const rp_tensor *t, int64_t row)
     return at;
 }
 
+static double load_quant(rp_dtype dtype, const void *p, int64_t at)
+{
+    float one;
+
+    rp__quant_read(rp__quant_type(dtype), p, at, 1, &one);
+    return (double)one;
+}
+
 static double load_from(rp_dtype dtype, const void *p, int64_t at)
 {
+    if (rp__is_quant(dtype)) return load_quant(dtype, p, at);
     switch (dtype) {
     case RP_F32: return ((const float *)p)[at];
     case RP_BF16: return rp__f32_from_bf16(((const uint16_t *)p)[at]);
@@ -256,13 +267,26 @@ static void store_to(rp_dtype dtype, void *p, int64_t at, double value)
 /* Tensors are on device 0. If the host is another device, the host reaches them directly only inside rp__mem_enter. */
 static inline bool is_apart(const rp_ctx *ctx) { return ctx->host && !ctx->inside; }
 
+/* A quantised tensor has one address. */
 static uint8_t *address_of(const rp_tensor *t, int64_t at) { return base_of(t->storage) + at * rp_dtype_bytes(t->m.dtype); }
+
+/* An element of a quantised tensor on a device that the host reaches only through copies. */
+static double tensor_load_quant(const rp_tensor *t, int64_t at)
+{
+    rp_host h;
+
+    if (rp__tensor_host_all(t, RP_HOST_READ, &h) != RP_OK) return 0;
+    double one = load_quant(t->m.dtype, h.data, at);
+    rp__tensor_host_end(&h);
+    return one;
+}
 
 static double tensor_load(const rp_tensor *t, int64_t at)
 {
     double one = 0;
 
     if (!is_apart(t->ctx)) return load_from(t->m.dtype, base_of(t->storage), at);
+    if (rp__is_quant(t->m.dtype)) return tensor_load_quant(t, at);
     rp__mem_copy(t->ctx, &one, address_of(t, at), rp_dtype_bytes(t->m.dtype));
     rp__mem_sync(t->ctx);
     return load_from(t->m.dtype, &one, 0);
@@ -283,10 +307,11 @@ static void store(rp_tensor *t, int64_t at, double value)
 
 rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out)
 {
-    int64_t size    = rp_dtype_bytes(t->m.dtype), bytes = count * size;
+    bool quant      = rp__is_quant(t->m.dtype);
+    int64_t bytes   = quant ? rp_meta_bytes(&t->m) : count * rp_dtype_bytes(t->m.dtype);
     uint8_t *device = t->storage->data ? address_of(t, t->start + first) : NULL;
 
-    RP_BUG_IF(!rp_tensor_is_dense(t));
+    RP_BUG_IF(!rp_tensor_is_dense(t) || (quant && count != rp_meta_elems(&t->m)));
     *out = (rp_host){ .data = device, .ctx = t->ctx, .device = device, .bytes = bytes, .access = access };
     if (!device || !bytes || !is_apart(t->ctx)) return RP_OK;
     out->data = rp__host_alloc(t->ctx, bytes);
@@ -394,6 +419,12 @@ int32_t rp_int_get(const rp_tensor *t, int64_t element)
     return (int32_t)tensor_load(t, element_at(t, element));
 }
 
+static rp_status check_writable(const rp_tensor *t, const char *call)
+{
+    RP_CHECK(t->ctx, !rp__is_quant(t->m.dtype), RP_ERR_DTYPE, "%s: %s is quantised and cannot be written", call, rp_meta_str(&t->m));
+    return RP_OK;
+}
+
 static rp_status check_count(const rp_tensor *t, int64_t count, const char *call)
 {
     RP_CHECK(t->ctx, count == rp_meta_elems(&t->m), RP_ERR_ARG, "%s: %" PRId64 " elements given, %s has %" PRId64, call, count,
@@ -429,6 +460,7 @@ static rp_status write_all(rp_tensor *t, const double *wide, const int32_t *whol
 rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 {
     RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
+    RP_TRY(check_writable(t, "rp_tensor_write"));
     RP_TRY(check_count(t, count, "rp_tensor_write"));
     RP_TRY(check_whole(t, from, count));
     RP_TRY(write_all(t, from, NULL, count));
@@ -439,6 +471,7 @@ rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
 rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
 {
     RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
+    RP_TRY(check_writable(t, "rp_tensor_write_i32"));
     RP_TRY(check_count(t, count, "rp_tensor_write_i32"));
     RP_TRY(write_all(t, NULL, from, count));
     rp__tensor_wrote(t, "rp_tensor_write_i32");

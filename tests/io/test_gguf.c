@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "gguf/gguf.h"
+#include "base/quant.h"
 #include "gguf/types.h"
 
 static rp_ctx *ctx;

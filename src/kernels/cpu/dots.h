@@ -9,6 +9,7 @@
 #define RP_KERNELS_CPU_DOTS_H
 
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/quant.h"
 #include "kernels/cpu/tile.h"
 
 enum { DOT_ROWS = 4, DOT_COLUMNS = 64 };
@@ -47,11 +48,19 @@ static inline void dots_load_a(const rp_gemm *g, const void *a, float *to)
         for (int64_t k = 0; k < g->k; k++) to[r * g->k + k] = load_one(g->ab, a, g->transpose_a ? k * g->m + r : r * g->k + k);
 }
 
+/* Row j of B as fp32; `buffer` may be used for it. */
+static inline const float *dots_row(const rp_gemm *g, const void *b, int64_t j, float *buffer)
+{
+    if (!g->quant) return row_f32(g->ab, b, j * g->k, g->k, buffer);
+    quant_rounded(g->ab, g->quant, b, g->b_first + j * g->k, g->k, buffer);
+    return buffer;
+}
+
 /* Computes columns j0 … of all rows into sum [m, DOT_COLUMNS]. */
 static inline void dots_block(const rp_gemm *g, const float *a, const void *b, int64_t j0, int64_t columns, float *buffer, float *sum)
 {
     for (int64_t j = 0; j < columns; j++) {
-        const float *row = row_f32(g->ab, b, (j0 + j) * g->k, g->k, buffer);
+        const float *row = dots_row(g, b, j0 + j, buffer);
         for (int64_t r = 0; r < g->m; r++) sum[r * DOT_COLUMNS + j] = dot(a + r * g->k, row, g->k);
     }
 }

@@ -1,5 +1,6 @@
 /* kernels/cpu/embedding.c -- gathers rows of a table by id, and sums the gradients of each row. */
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/quant.h"
 #include "kernels/order.h"
 
 typedef struct {
@@ -16,10 +17,30 @@ static void take_rows(const void *arg, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i++) memcpy(c->y + i * c->row_bytes, c->table + c->ids[i] * c->row_bytes, (size_t)c->row_bytes);
 }
 
+typedef struct {
+    const rp_quant_type *type;
+    const void *table;
+    const int32_t *ids;
+    float *y;
+    int64_t n;
+} quant_rows_of;
+
+static void take_quant_rows(const void *arg, int64_t from, int64_t to)
+{
+    const quant_rows_of *c = arg;
+
+    for (int64_t i = from; i < to; i++) quant_read(c->type, c->table, c->ids[i] * c->n, c->n, c->y + i * c->n);
+}
+
 void RP_AT_LEVEL(embedding_forward)(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, const rp_on *on)
 {
     int64_t row_bytes = n * width_of(dtype);
 
+    if (rp__is_quant(dtype)) {
+        quant_rows_of c = { rp__quant_type(dtype), table, ids, y, n };
+        rp__team_ranges(on->threads, count, 1, 8 * count * n, take_quant_rows, &c);
+        return;
+    }
     rp__team_ranges(on->threads, count, 1, 2 * count * row_bytes, take_rows, &(rows_of){ table, ids, y, row_bytes });
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/quant.h"
 #include "kernels/cpu/tile.h"
 
 static bool fp32_reads_a(const rp_gemm *g) { return g->ab == RP_F32 && !g->transpose_a; }
@@ -44,12 +45,58 @@ static void fp32_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t rows
     }
 }
 
+/* ---- quantised B ---- */
+
+/* Up to four rows of B that run along k become columns of a panel. */
+static void fp32_turn_quant(const rp_gemm *g, const void *b, int64_t at, int64_t rows, int64_t depth, float *to)
+{
+    float run[4 * QUANT_RUN];
+
+    for (int64_t n, k = 0; k < depth; k += n, to += n * WIDE_COLUMNS) {
+        n = quant_run(at + k, depth - k);
+        for (int64_t r = 0; r < rows; r++) quant_rounded(g->ab, g->quant, b, at + k + r * g->k, n, run + r * QUANT_RUN);
+        if (rows == 4) transpose_four(RP_F32, run, 0, QUANT_RUN, n, WIDE_COLUMNS, to);
+        else transpose_some(RP_F32, run, 0, QUANT_RUN, rows, n, WIDE_COLUMNS, to);
+    }
+}
+
+static void fp32_pack_turned_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, float *panel)
+{
+    for (int64_t c = 0; c < columns; c += WIDE_COLUMNS, panel += WIDE_COLUMNS * depth) {
+        int64_t n = gemm_least(columns - c, WIDE_COLUMNS);
+        for (int64_t r = 0; r < n; r += 4)
+            fp32_turn_quant(g, b, g->b_first + (j + c + r) * g->k + k, gemm_least(n - r, 4), depth, panel + r);
+        for (int64_t d = 0; d < depth && n < WIDE_COLUMNS; d++) memset(panel + d * WIDE_COLUMNS + n, 0, (size_t)(WIDE_COLUMNS - n) * sizeof *panel);
+    }
+}
+
+/* Rows of B that run along n, in runs of whole panels. */
+static void fp32_pack_rows_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, float *panel)
+{
+    enum { PANELS = 2 * QUANT_RUN / WIDE_COLUMNS };
+    float run[PANELS * WIDE_COLUMNS];
+
+    for (int64_t c = 0; c < columns; c += PANELS * WIDE_COLUMNS) {
+        int64_t n = gemm_least(columns - c, PANELS * WIDE_COLUMNS), padded = gemm_up(n, WIDE_COLUMNS);
+        for (int64_t d = 0; d < depth; d++) {
+            quant_rounded(g->ab, g->quant, b, g->b_first + (k + d) * g->n + j + c, n, run);
+            memset(run + n, 0, (size_t)(padded - n) * sizeof *run);
+            for (int64_t p = 0; p < padded; p += WIDE_COLUMNS)
+                memcpy(panel + (c + p) * depth + d * WIDE_COLUMNS, run + p, WIDE_COLUMNS * sizeof *run);
+        }
+    }
+}
+
 static void fp32_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
 {
     enum { RUN = 16 };          /* of k: each row of B in it is read once, for all panels */
     float *panel  = to;
     int64_t whole = columns / WIDE_COLUMNS * WIDE_COLUMNS;
 
+    if (g->quant) {
+        (g->transpose_b ? fp32_pack_turned_quant : fp32_pack_rows_quant)(g, b, j, columns, k, depth, panel);
+        return;
+    }
     if (g->transpose_b) {
         for (int64_t c = 0; c < columns; c += WIDE_COLUMNS, panel += WIDE_COLUMNS * depth)
             pack_transposed(g->ab, b, (j + c) * g->k + k, g->k, gemm_least(columns - c, WIDE_COLUMNS), depth, WIDE_COLUMNS, panel);

@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pairs.h"
+#include "kernels/cpu/quant.h"
 
 enum { PAIRS_SIDE = 32, PAIRS_HALF = 512, AHEAD = 8 };      /* step of k and columns of a panel; elements of half a step; rows prefetched early */
 
@@ -59,21 +60,27 @@ INLINE void pairs_pack_a(const rp_gemm *g, const void *a, int64_t i, int64_t row
     for (int64_t r = 0; r < rows; r++) memcpy(row + r * depth, (const uint16_t *)a + (i + r) * g->k + k, (size_t)real * sizeof *row);
 }
 
+/* Packs two rows of B that run along n, of which `real` exist, into panels that are `panel` elements apart. Prefetches later rows. */
+INLINE void pairs_pack_pair(const uint16_t *b, int64_t row, int64_t real, int64_t columns, int64_t panel, uint16_t *pair)
+{
+    for (int64_t c = 0; c < columns; c += PAIRS_SIDE, pair += panel) {
+        uint32_t some = pairs_mask(columns - c);
+        __m512i even  = real > 0 ? _mm512_maskz_loadu_epi16(some, b + c) : _mm512_setzero_si512();
+        __m512i odd   = real > 1 ? _mm512_maskz_loadu_epi16(some, b + row + c) : _mm512_setzero_si512();
+        _mm_prefetch(b + AHEAD * row + c, _MM_HINT_T0);
+        _mm_prefetch(b + (AHEAD + 1) * row + c, _MM_HINT_T0);
+        _mm512_store_si512(pair, pairs_low(even, odd));
+        _mm512_store_si512(pair + PAIRS_HALF, pairs_high(even, odd));
+    }
+}
+
+/* Where step k of a panel begins. */
+static inline int64_t pairs_at(int64_t k) { return k / PAIRS_SIDE * 2 * PAIRS_HALF + k % PAIRS_SIDE * 16; }
+
 /* Packs rows of B that run along n: pairs of rows, for all panels at once, so that memory is read in long runs. */
 static void pairs_pack_rows(const uint16_t *b, int64_t n, int64_t columns, int64_t real, int64_t depth, uint16_t *to)
 {
-    for (int64_t k = 0; k < depth; k += 2) {
-        uint16_t *pair = to + k / PAIRS_SIDE * 2 * PAIRS_HALF + k % PAIRS_SIDE * 16;
-        for (int64_t c = 0; c < columns; c += PAIRS_SIDE, pair += PAIRS_SIDE * depth) {
-            uint32_t some = pairs_mask(columns - c);
-            __m512i even  = k < real ? _mm512_maskz_loadu_epi16(some, b + k * n + c) : _mm512_setzero_si512();
-            __m512i odd   = k + 1 < real ? _mm512_maskz_loadu_epi16(some, b + (k + 1) * n + c) : _mm512_setzero_si512();
-            _mm_prefetch(b + (k + AHEAD) * n + c, _MM_HINT_T0);
-            _mm_prefetch(b + (k + AHEAD + 1) * n + c, _MM_HINT_T0);
-            _mm512_store_si512(pair, pairs_low(even, odd));
-            _mm512_store_si512(pair + PAIRS_HALF, pairs_high(even, odd));
-        }
-    }
+    for (int64_t k = 0; k < depth; k += 2) pairs_pack_pair(b + k * n, n, real - k, columns, PAIRS_SIDE * depth, to + pairs_at(k));
 }
 
 /* Packs rows of B that run along k: 16 rows of 32 k become 16 pairs of k. Prefetches the next 16 rows. */
@@ -93,12 +100,50 @@ static void pairs_pack_turned(const uint16_t *b, int64_t row, int64_t rows, int6
         }
 }
 
+/* ---- quantised B ---- */
+
+/* Rows of B that run along n: pairs of rows, a run of panels at a time. */
+static void pairs_pack_rows_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, uint16_t *to)
+{
+    uint16_t run[2 * QUANT_RUN];
+
+    for (int64_t n, c = 0; c < columns; c += n, to += n * depth) {
+        n = quant_run(j + c, columns - c);
+        for (int64_t d = 0; d < depth; d += 2) {
+            int64_t at = g->b_first + (k + d) * g->n + j + c, real = gemm_least(g->k - k - d, 2);
+            for (int64_t r = 0; r < real; r++) quant_halves(g->quant, b, at + r * g->n, n, run + r * QUANT_RUN);
+            pairs_pack_pair(run, QUANT_RUN, real, n, PAIRS_SIDE * depth, to + pairs_at(d));
+        }
+    }
+}
+
+/* Rows of B that run along k: 32 of them, a run of k at a time. */
+static void pairs_pack_turned_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, uint16_t *panel)
+{
+    uint16_t run[PAIRS_SIDE * QUANT_RUN];
+    int64_t real = gemm_least(depth, g->k - k), n;
+
+    for (int64_t c = 0; c < columns; c += PAIRS_SIDE, panel += PAIRS_SIDE * depth) {
+        int64_t rows = gemm_least(columns - c, PAIRS_SIDE);
+        for (int64_t d = 0; d < real; d += n) {
+            n = quant_run(k + d, real - d);
+            for (int64_t r = 0; r < rows; r++)
+                quant_halves(g->quant, b, g->b_first + (j + c + r) * g->k + k + d, n, run + r * QUANT_RUN);
+            pairs_pack_turned(run, QUANT_RUN, rows, n, panel + d * PAIRS_SIDE);
+        }
+    }
+}
+
 static void pairs_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)
 {
     const uint16_t *from = b;
     uint16_t *panel      = to;
     int64_t real         = gemm_least(depth, g->k - k);         /* without the padding */
 
+    if (g->quant) {
+        (g->transpose_b ? pairs_pack_turned_quant : pairs_pack_rows_quant)(g, b, j, columns, k, depth, panel);
+        return;
+    }
     if (!g->transpose_b) {
         pairs_pack_rows(from + k * g->n + j, g->n, columns, real, depth, panel);
         return;

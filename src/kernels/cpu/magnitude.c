@@ -5,9 +5,11 @@
  *
  * In both cases a stored row of w gets, for each rank, one number of one half of the adapter times a row of `wide`. */
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/quant.h"
 
 typedef struct {
     rp_dtype dtype;
+    const rp_quant_type *quant; /* of w; NULL: w has dtype */
     const void *w, *by;         /* `by` is [rows, r], or [r, rows] if in_out */
     const float *wide;          /* [r, columns], scaled */
     bool in_out;
@@ -15,12 +17,18 @@ typedef struct {
     int64_t rows, columns, rank;
 } norms;
 
+/* Loads elements of w. Not inlined: then one compiled loop sums loaded rows, however w is stored, and rounds in one order. */
+static __attribute__((noinline)) void load_row(const norms *c, int64_t at, int64_t width, float *v)
+{
+    if (c->quant) quant_rounded(c->dtype, c->quant, c->w, at, width, v);
+    else if (c->dtype == RP_F32) memcpy(v, (const float *)c->w + at, (size_t)width * sizeof *v);
+    else row_f32(RP_BF16, c->w, at, width, v);
+}
+
 /* Columns [at, at + width) of row r of w, plus the adapter. */
 INLINE void row_block(rp_dtype dtype, const norms *c, int64_t r, int64_t at, int64_t width, float *v)
 {
-    const void *w = c->w;
-
-    for (int64_t j = 0; j < width; j++) v[j] = f32_at(dtype, w, r * c->columns + at + j);
+    load_row(c, r * c->columns + at, width, v);
     for (int64_t k = 0; k < c->rank; k++) {
         float by          = f32_at(dtype, c->by, c->in_out ? k * c->rows + r : r * c->rank + k);
         const float *wide = c->wide + k * c->columns + at;
@@ -80,11 +88,11 @@ void RP_AT_LEVEL(weight_norm_scratch)(bool in_out, int64_t out, int64_t in, int6
     *bytes = rank * (in_out ? out : in) * (int64_t)sizeof(float);
 }
 
-void RP_AT_LEVEL(weight_norm)(rp_dtype dtype, const void *w, const void *a, const void *b, float factor, bool in_out, void *norm, int64_t out,
-                              int64_t in, int64_t rank, float *scratch, const rp_on *on)
+void RP_AT_LEVEL(weight_norm)(rp_dtype dtype, rp_dtype w_dtype, const void *w, const void *a, const void *b, float factor, bool in_out, void *norm,
+                              int64_t out, int64_t in, int64_t rank, float *scratch, const rp_on *on)
 {
     int64_t columns = in_out ? out : in, rows = in_out ? in : out;
-    norms c         = { dtype, w, in_out ? a : b, scratch, in_out, norm, rows, columns, rank };
+    norms c         = { dtype, rp__quant_type(w_dtype), w, in_out ? a : b, scratch, in_out, norm, rows, columns, rank };
 
     for (int64_t k = 0; k < rank; k++)
         for (int64_t j = 0; j < columns; j++)

@@ -7,9 +7,10 @@ void rp__gpu_op_weight_norm_scratch(bool in_out, int64_t out, int64_t in, int64_
     *bytes = rank * (in_out ? out : in) * (int64_t)sizeof(float);
 }
 
-void rp__gpu_op_weight_norm(rp_dtype dtype, const void *w, const void *a, const void *b, float factor, bool in_out, void *norm, int64_t out,
-                            int64_t in, int64_t rank, float *scratch, const rp_on *on)
+void rp__gpu_op_weight_norm(rp_dtype dtype, rp_dtype w_dtype, const void *w, const void *a, const void *b, float factor, bool in_out, void *norm,
+                            int64_t out, int64_t in, int64_t rank, float *scratch, const rp_on *on)
 {
+    (void)w_dtype;
     weight_norm_args args = { gpu_address(w), gpu_address(a), gpu_address(b), gpu_address(norm), gpu_address(scratch), out, in, rank, factor,
                               (int)dtype, in_out };
 

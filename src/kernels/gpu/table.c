@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/quant.h"
+
 #define RP_GPU_ENTRY(name) rp_kernel_##name rp__gpu_op_##name;
 #include "kernels/gpu/entries.def"
 #undef RP_GPU_ENTRY
@@ -55,8 +57,17 @@ static const struct { const char *name; bool (*serves[2])(const rp_op_meta *m); 
 #undef RP_GPU_OP
 };
 
+/* No kernel decodes quantised weights. */
+static bool reads_quant(const rp_op_meta *m)
+{
+    for (int i = 0; i < m->n_in; i++)
+        if (rp__is_quant(m->in[i].dtype)) return true;
+    return false;
+}
+
 bool rp__gpu_runs(const rp_op_meta *m, bool backward)
 {
+    if (reads_quant(m)) return false;
     for (int i = 0; i < RP_COUNT(served); i++)
         if (!strcmp(served[i].name, m->op->name)) return served[i].serves[backward](m);
     return false;

@@ -1,15 +1,20 @@
-/* gguf/quantise.c -- converts fp32 to ggml's tensor types, with exactly the bytes of gguf-py.
+/* base/quantise.c -- quantises fp32 to ggml's tensor types, with exactly the bytes of gguf-py, and to NF4, with those of bitsandbytes.
  *
  *   Q4_0   d = m / -8, where m is the element of largest magnitude; codes x / d + 8        Q5_0: m / -16, + 16; Q8_0: |m| / 127, no offset
  *   Q4_1   d = (max - min) / 15; codes (x - min) / d                                       Q5_1: / 31
  *
+ *   NF4    a = max |x|; codes: the nearest value to x / a. Scales are quantised again: o = the mean of all a, f = max |a - o| of 256 blocks, and
+ *          the code of a is the nearest value to (a - o) / f
+ *
  * Codes are rounded as gguf-py and libggml round them: add a half and truncate. Products and sums are rounded one by one, so this file is
  * compiled without fused multiply-add (CMakeLists.txt). A code of NaN is 0: callers refuse elements that are not finite.
  */
-#include "gguf/types.h"
+#include "base/quant.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "base/convert.h"
 
 enum { QK = 32 };
 
@@ -133,4 +138,106 @@ void rp__quantise_q8_0(const float *from, int64_t n, uint8_t *to)
             to[2 + i]  = (uint8_t)(int8_t)(code > 127 ? 127 : code >= -127 ? code : -127);
         }
     }
+}
+
+/* ---- NF4 ---- */
+
+void rp__nf4_head(uint8_t *base, int64_t group, float factor, float offset)
+{
+    uint8_t *head = rp__nf4_block(base, group * RP_NF4_GROUP) - RP_NF4_HEAD;
+
+    memcpy(head, &factor, sizeof factor);
+    memcpy(head + sizeof factor, &offset, sizeof offset);
+}
+
+float rp__nf4_scale(const uint8_t *base, int64_t block)
+{
+    const uint8_t *head = base + block / RP_NF4_GROUP * (RP_NF4_HEAD + RP_NF4_GROUP * RP_NF4_BLOCK);
+    float factor, offset;
+
+    memcpy(&factor, head, sizeof factor);
+    memcpy(&offset, head + sizeof factor, sizeof offset);
+    return rp__nf4_scale_value(head[RP_NF4_HEAD + block % RP_NF4_GROUP * RP_NF4_BLOCK]) * factor + offset;
+}
+
+/* The number of the value nearest to x; of two that are equally near, the smaller. Values ascend. */
+static int nearest(const float *value, int n, float x)
+{
+    int low = 0, high = n - 1;
+
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (x > (value[middle] + value[middle + 1]) / 2) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* The codes of a block, and its scale. */
+static float nf4_codes_of(const float *x, uint8_t *codes)
+{
+    float most = 0;
+
+    for (int i = 0; i < RP_NF4_ELEMS; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    for (int i = 0; i < RP_NF4_ELEMS; i += 2) {
+        int even = most > 0 ? nearest(rp__nf4_value, 16, x[i] / most) : 7, odd = most > 0 ? nearest(rp__nf4_value, 16, x[i + 1] / most) : 7;
+        codes[i / 2] = (uint8_t)(even << 4 | odd);
+    }
+    return most;
+}
+
+/* The code of each scale of a group. */
+static void nf4_group(const rp_quantiser *q, int64_t group, int64_t n, const float *scale, float offset)
+{
+    float most = 0, value[256];
+
+    for (int c = 0; c < 256; c++) value[c] = rp__nf4_scale_value((uint8_t)c);
+    for (int64_t b = 0; b < n; b++) most = fabsf(scale[b] - offset) > most ? fabsf(scale[b] - offset) : most;
+    rp__nf4_head(q->base, group, most, offset);
+    for (int64_t b = 0; b < n; b++)
+        *rp__nf4_block(q->base, group * RP_NF4_GROUP + b) = (uint8_t)(most > 0 ? nearest(value, 256, (scale[b] - offset) / most) : 127);
+}
+
+static void nf4_end(const rp_quantiser *q)
+{
+    int64_t blocks = q->elems / RP_NF4_ELEMS;
+    double sum     = 0;
+
+    for (int64_t b = 0; b < blocks; b++) sum += (double)q->scales[b];
+    for (int64_t b = 0; b < blocks; b += RP_NF4_GROUP)
+        nf4_group(q, b / RP_NF4_GROUP, blocks - b < RP_NF4_GROUP ? blocks - b : RP_NF4_GROUP, q->scales + b, (float)(sum / (double)blocks));
+}
+
+/* ---- any type ---- */
+
+static const struct { rp_dtype dtype; void (*quantise)(const float *from, int64_t n, uint8_t *to); } writes[] = {
+    { RP_Q4_0, rp__quantise_q4_0 }, { RP_Q4_1, rp__quantise_q4_1 }, { RP_Q5_0, rp__quantise_q5_0 }, { RP_Q5_1, rp__quantise_q5_1 },
+    { RP_Q8_0, rp__quantise_q8_0 }, { RP_NF4, NULL },
+};
+
+static int writes_at(const rp_quant_type *type)
+{
+    for (int i = 0; i < RP_COUNT(writes); i++)
+        if (writes[i].dtype == type->dtype) return i;
+    return -1;
+}
+
+bool rp__quant_writes(const rp_quant_type *type) { return writes_at(type) >= 0; }
+
+int64_t rp__quant_scales(const rp_quant_type *type, int64_t elems) { return type->dtype == RP_NF4 ? elems / RP_NF4_ELEMS : 0; }
+
+void rp__quant_put(const rp_quantiser *q, int64_t at, int64_t n, const float *from)
+{
+    int i = writes_at(q->type);
+
+    if (i < 0) return;
+    if (writes[i].quantise) writes[i].quantise(from, n, q->base + at / q->type->block_elems * q->type->block_bytes);
+    else
+        for (int64_t b = at / RP_NF4_ELEMS; b < (at + n) / RP_NF4_ELEMS; b++, from += RP_NF4_ELEMS)
+            q->scales[b] = nf4_codes_of(from, rp__nf4_block(q->base, b) + 1);
+}
+
+void rp__quant_end(const rp_quantiser *q)
+{
+    if (q->type->dtype == RP_NF4) nf4_end(q);
 }
