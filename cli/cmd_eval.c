@@ -152,7 +152,7 @@ const cli_command cmd_eval = {
              "with gzip or zstd, is one document; neither bos nor eos is added. It is cut into windows of max_seq_len tokens (default: the\n"
              "model's context), which are scored separately; the last one may be shorter. A folder stands for its files that end in .txt,\n"
              ".text or .md, also in folders below. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
-             "Keys: max_seq_len, dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter.",
+             "Keys: max_seq_len, dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter, model.quantize.",
     .example = "reprise eval models/SmolLM2-135M --data text.txt",
     CLI_OPTIONS(eval_fields, options),
     .least_words = 1, .most_words = 1, .settings = true,

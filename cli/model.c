@@ -8,6 +8,7 @@
 #include "models/adapter.h"
 #include "models/config.h"
 #include "models/model.h"
+#include "rehearse/rehearsal.h"
 #include "template/chat.h"
 #include "text/file.h"
 #include "text/utf8.h"
@@ -15,7 +16,8 @@
 #include "train/loop.h"
 
 /* A key includes all keys under it. The first key is accepted only with `length`. */
-static const char *const keys[] = { "max_seq_len", "dtype", "device", "threads", "tokenizer.path", "model.overrides", "model.adapter", NULL };
+static const char *const keys[] = { "max_seq_len", "dtype", "device", "threads", "tokenizer.path", "model.overrides", "model.adapter", "model.quantize",
+                                    NULL };
 
 static bool is_under(const char *setting, const char *key)
 {
@@ -37,7 +39,7 @@ static void model_refuse(const char *setting, const char *const *taken, rp_repor
     else if (near) rp__report_error(report, place, "unknown key '%s' (did you mean '%s'?)", name, near);
     else
         rp__report_error(report, place, "unknown key '%s'; the keys here are %s%s", name, taken == keys ? "max_seq_len, " : "",
-                         "dtype, threads, tokenizer.path, model.overrides and model.adapter");
+                         "dtype, threads, tokenizer.path, model.overrides, model.adapter and model.quantize");
 }
 
 /* Read the settings that a command accepts by the recipe's schema. Report the others as errors. */
@@ -80,7 +82,9 @@ static int open_files(cli_model *m, const char *path)
     rp__report_open(&report, m->run.ctx);
     rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
     if (status == RP_OK && adapter) status = rp__model_files_adapter(m->files, adapter);
+    if (status == RP_OK) status = rp__source_quantise(m->settings, m->files);
     if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
+    m->config.quant.all_frozen = true;
     int code = cli_report_input(&m->run, &report, status);
     return code == CLI_GO ? open_tokenizer(m, path) : code;
 }

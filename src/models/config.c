@@ -26,7 +26,7 @@ const rp_family *const rp__families[] = {
 static const rp_config_field common_fields[] = {
     { "model_type", .kind = RP_FIELD_LATER },
     { "layer_types", .kind = RP_FIELD_LATER },
-    { "quantization_config", .kind = RP_FIELD_ONLY, .only = "null" },
+    { "quantization_config", .kind = RP_FIELD_LATER },
     { "quantization", .kind = RP_FIELD_ONLY, .only = "null" },
     { "sliding_window", .kind = RP_FIELD_ONLY, .only = "null" },
     { "use_sliding_window", .kind = RP_FIELD_ONLY, .only = "false" },
@@ -113,6 +113,18 @@ static void check_layer_types(rp_config_reader *r, const rp_family *family)
                          family->honours_layer_types ? "only \"full_attention\" and \"sliding_attention\" are" : "only \"full_attention\" is");
         return;
     }
+}
+
+/* Whether weights are read is decided with the files; here, only whether their format is known. */
+static void check_quantised(rp_config_reader *r)
+{
+    const json_t *value = json_object_get(r->json, "quantization_config");
+    char shown[RP_SHOWN_CHARS];
+
+    if (!value || json_is_null(value)) return;
+    if (is_kind(json_object_get(value, "quant_method"), "bitsandbytes") && is_kind(json_object_get(value, "bnb_4bit_quant_type"), "nf4")) return;
+    rp__config_error(r, "quantization_config", RP_ERR_UNSUPPORTED, "'quantization_config' is %s; only null and the nf4 of bitsandbytes are honoured",
+                     rp__config_show(value, shown));
 }
 
 /* Checks the list against the other fields. */
@@ -238,6 +250,7 @@ static void config_read_all(rp_config_reader *r, rp_model_config *c)
         if (!has_field(c->family, common_fields[i].key)) rp__config_read_field(r, &common_fields[i], c);
     check_layer_types(r, c->family);
     check_unknown(r, c->family);
+    check_quantised(r);
     c->family->finish(r, c);
     check_windows(r, c);
     check_experts(r, c);

@@ -45,6 +45,16 @@ typedef struct {
     const char *const *module, *const *whole;
 } rp_adapter_config;
 
+/* The weights that are stored quantised: frozen matrices of linear layers and experts, of the embedding and the head, whose rows are whole blocks.
+ * Without an adapter, those that a glob of `frozen` matches are frozen, or all of them if all_frozen is set. */
+typedef struct {
+    rp_dtype dtype;                     /* of all of them; RP_F32: of none, … */
+    json_t *types;                      /* … or, if not NULL, of those that are quantised in the files: our path to rp_dtype. Owned */
+    bool all_frozen;
+    int n_frozen;
+    const char *const *frozen;          /* borrowed until the model is built */
+} rp_quant_config;
+
 typedef struct {
     const rp_family *family;
     const rp_wrapper *wrapper;          /* the files hold a wrapper around this model; NULL: they hold the model itself */
@@ -83,6 +93,7 @@ typedef struct {
     bool scaled_residual_init;          /* projections into the residual use init_std / sqrt(2 * n_layers) (GPT-2) */
     int32_t bos, eos;                   /* -1: none; an id beyond the vocabulary is never written */
     rp_adapter_config adapter;          /* from a recipe or from an adapter's files, not from config.json */
+    rp_quant_config quant;              /* from a recipe, too */
     json_t *source;                     /* config.json, or a wrapper's text_config, with the overrides applied; export writes it. Owned */
 } rp_model_config;
 
@@ -101,7 +112,8 @@ rp_status rp__model_config_parse(rp_ctx *ctx, const char *label, const json_t *j
 static inline void rp__model_config_drop(rp_model_config *config)
 {
     json_decref(config->source);
-    config->source = NULL;
+    json_decref(config->quant.types);
+    config->source = config->quant.types = NULL;
 }
 
 /* "llama" */

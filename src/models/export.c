@@ -2,7 +2,7 @@
  *
  * Tensors are sorted bytewise by name, each parameter once; a tied output is not written. Weights are written directly from
  * memory, or through a buffer if an adapter is merged into them. config.json (export_json.c) is written last, so a directory that has
- * one is complete.
+ * one is complete. A quantised weight is written in the model's dtype, decoded a window at a time.
  *
  *   rank 0     [ slice 0 ]────────────────────────────────▶ file      directly
  *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      rank 0 holds one window at a time
@@ -10,17 +10,19 @@
 #include "models/adapter.h"
 #include "models/adapter_names.h"
 #include "models/merge.h"
+#include "models/weights_pair.h"
 #include "models/weights_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/quant.h"
 #include "comm/comm.h"
 #include "safetensors/safetensors.h"
 #include "tensor/tensor.h"
 
-enum { WINDOW_BYTES = 4 << 20 };
+enum { WINDOW_BYTES = 4 << 20, DECODED_ELEMS = 1024 };
 
 /* A parameter or a piece of it: elements [from, to). module: the owner of the parameter. */
 typedef struct {
@@ -54,6 +56,22 @@ static bool is_wanted(const rp_param *p, bool adapters)
     return adapters ? part || p->beside : !part;
 }
 
+/* Whether the file has [in, out] of a weight that is stored quantised, as [out, in]. */
+static bool is_turned(const rp_model_config *c, const rp_param *p)
+{
+    return rp__is_quant(p->whole.dtype) && c->weights_in_out && p->whole.ndim == 2 && globs_match(c->family->gguf_turned, p->path);
+}
+
+/* The parameter as it is written. */
+static rp_meta written(const rp_model *model, const rp_param *p)
+{
+    rp_meta m = p->whole;
+
+    if (is_turned(rp__model_config(model), p)) m = rp_meta_2d(m.dtype, m.dim[1], m.dim[0]);
+    if (rp__is_quant(m.dtype)) m.dtype = rp__model_dtype(model);
+    return m;
+}
+
 static int64_t pieces_of(const rp_family *f, const rp_param *p)
 {
     return rp__weight_in_pieces(f->name, f->n_names, p->path) ? p->whole.dim[0] : 1;
@@ -77,11 +95,12 @@ static bool name_one(const rp_model_config *c, const rp_param *p, int64_t piece,
     return adapters ? rp__adapter_name_theirs(c, p->path, out) : rp__weight_piece_theirs(f->name, f->n_names, p->path, piece, out);
 }
 
-static rp_status name_pieces(const rp_model_config *c, const rp_module *m, const rp_param *p, bool adapters, named *to)
+static rp_status name_pieces(const rp_model *model, const rp_module *m, const rp_param *p, bool adapters, named *to)
 {
-    const rp_family *f = c->family;
-    int64_t pieces     = pieces_of(f, p);
-    rp_meta each       = p->whole;
+    const rp_model_config *c = rp__model_config(model);
+    const rp_family *f       = c->family;
+    int64_t pieces           = pieces_of(f, p);
+    rp_meta each             = written(model, p);
 
     RP_TRY(rp__tensor_needs_data(p->tensor, "rp__model_export"));
     if (rp__weight_in_pieces(f->name, f->n_names, p->path)) each = rp_meta_make(each.dtype, each.ndim - 1, each.dim + 1);
@@ -100,7 +119,7 @@ static rp_status name_all(rp_model *model, bool adapters, named *all, rp_safeten
     for (rp_module *root = rp__model_root(model), *m = root; m; m = rp__module_next(root, m))
         for (int i = 0; i < m->n_params; i++) {
             if (!is_wanted(&m->param[i], adapters)) continue;
-            RP_TRY(name_pieces(c, m, &m->param[i], adapters, all + n));
+            RP_TRY(name_pieces(model, m, &m->param[i], adapters, all + n));
             n += (int)pieces_of(c->family, &m->param[i]);
         }
     qsort(all, (size_t)n, sizeof *all, by_name);
@@ -113,6 +132,7 @@ static rp_status name_all(rp_model *model, bool adapters, named *all, rp_safeten
 typedef struct exporter exporter;
 struct exporter {
     rp_ctx *ctx;
+    const rp_model *model;
     const char *directory;
     int64_t max_shard_bytes;            /* 0: the default of the writer */
     bool adapters;                      /* write only the adapters, in a file of peft's format */
@@ -130,6 +150,7 @@ struct exporter {
     rp_merge merge;                     /* only on the rank that writes */
     float *magnitude;                   /* room for one magnitude if any adapter has one */
     void *merged;                       /* one merged row */
+    void *decoded;                      /* a window of a quantised weight; NULL: there is none */
     rp_status status;                   /* of writing */
 };
 
@@ -173,6 +194,7 @@ static rp_status prepare_merge(exporter *x)
         if (rp_meta_elems(&parts.a->whole) > a) a = rp_meta_elems(&parts.a->whole);
         if (rp_meta_elems(&parts.b->whole) > b) b = rp_meta_elems(&parts.b->whole);
         if (rp_meta_dim(w, -1) > width) width = rp_meta_dim(w, -1);
+        if (rp_meta_dim(w, 0) > width) width = rp_meta_dim(w, 0);       /* it may be written [in, out] */
         if (parts.magnitude && parts.b->whole.dim[0] > out) out = parts.b->whole.dim[0];
     }
     if (!a) return RP_OK;
@@ -205,14 +227,18 @@ static rp_status prepare(exporter *x, rp_model *model)
     RP_TRY(name_all(model, x->adapters, x->all, x->tensor));
     RP_TRY(prepare_merge(x));
     if (!x->writes) return RP_OK;
+    for (int i = 0; i < x->n && !x->decoded; i++)
+        if (rp__is_quant(x->all[i].param->whole.dtype) && !(x->decoded = rp__host_alloc(x->ctx, WINDOW_BYTES))) return RP_ERR_MEMORY;
     if (x->ranks > 1 || x->ctx->host) RP_TRY(take_window(x));
     return create(x);
 }
 
+static rp_dtype dtype_of(const exporter *x, const rp_param *p) { return rp__is_quant(p->whole.dtype) ? rp__model_dtype(x->model) : p->whole.dtype; }
+
 /* After a failure nothing more is written, but data from other ranks is still received, because they do not know of it yet. */
 static void into_file(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
-    if (x->status == RP_OK) x->status = rp__safetensors_put(x->writer, data, n * rp_dtype_bytes(p->whole.dtype));
+    if (x->status == RP_OK) x->status = rp__safetensors_put(x->writer, data, n * rp_dtype_bytes(dtype_of(x, p)));
 }
 
 static void into_floats(exporter *x, const rp_param *p, const void *data, int64_t n)
@@ -224,18 +250,18 @@ static void into_floats(exporter *x, const rp_param *p, const void *data, int64_
 
 static void into_file_merged(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
-    int64_t width = rp__merge_width(&x->merge), size = rp_dtype_bytes(p->whole.dtype);
+    int64_t width = rp__merge_width(&x->merge), size = rp_dtype_bytes(dtype_of(x, p));
 
     for (int64_t done = 0, part; done < n; done += part) {
         part = n - done < width ? n - done : width;
-        rp__merge_elems(&x->merge, p->whole.dtype, x->at + done, part, (const char *)data + done * size, x->merged);
+        rp__merge_elems(&x->merge, dtype_of(x, p), x->at + done, part, (const char *)data + done * size, x->merged);
         into_file(x, p, x->merged, part);
     }
 }
 
 static void into_norms(exporter *x, const rp_param *p, const void *data, int64_t n)
 {
-    rp__merge_measure(&x->merge, p->whole.dtype, x->at, n, data);
+    rp__merge_measure(&x->merge, dtype_of(x, p), x->at, n, data);
 }
 
 static void export_put(exporter *x, const rp_param *p, const void *data, int64_t n)
@@ -274,6 +300,62 @@ static void put_own(exporter *x, const rp_param *p, int64_t at, int64_t n)
     export_put(x, p, from, n);
 }
 
+/* ---- quantised weights ---- */
+
+static void convert(rp_dtype dtype, const float *from, int64_t n, int64_t apart, void *to, int64_t at)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == RP_BF16) ((uint16_t *)to)[at + i * apart] = rp__bf16_from_f32(from[i]);
+        else if (dtype == RP_F64) ((double *)to)[at + i * apart] = (double)from[i];
+        else ((float *)to)[at + i * apart] = from[i];
+    }
+}
+
+/* Decodes elements [at, at + n), in the order of the parameter. */
+static void decode_rows(const exporter *x, const rp_param *p, const void *base, int64_t at, int64_t n)
+{
+    float some[DECODED_ELEMS];
+
+    for (int64_t done = 0, part; done < n; done += part) {
+        part = n - done < DECODED_ELEMS ? n - done : DECODED_ELEMS;
+        rp__quant_read(rp__quant_type(p->whole.dtype), base, at + done, part, some);
+        convert(dtype_of(x, p), some, part, 1, x->decoded, done);
+    }
+}
+
+/* The same of the transposed parameter, [at, at + n) being whole rows of it. */
+static void decode_columns(const exporter *x, const rp_param *p, const void *base, int64_t at, int64_t n)
+{
+    int64_t out = p->whole.dim[0], in = p->whole.dim[1], first = at / out, rows = n / out;
+    float some[DECODED_ELEMS];
+
+    for (int64_t j = 0; j < out; j++)
+        for (int64_t k = 0, part; k < rows; k += part) {
+            part = rows - k < DECODED_ELEMS ? rows - k : DECODED_ELEMS;
+            rp__quant_read(rp__quant_type(p->whole.dtype), base, j * in + first + k, part, some);
+            convert(dtype_of(x, p), some, part, out, x->decoded, k * out + j);
+        }
+}
+
+/* Every rank has all of the weight, so nothing is sent. */
+static rp_status put_quant(exporter *x, const rp_param *p, int64_t from, int64_t to)
+{
+    bool turned  = is_turned(rp__model_config(x->model), p);
+    int64_t unit = turned ? p->whole.dim[0] : 1, step = WINDOW_BYTES / rp_dtype_bytes(dtype_of(x, p)) / unit * unit;
+    rp_host h;
+
+    if (!x->writes) return RP_OK;
+    RP_CHECK(x->ctx, step, RP_ERR_UNSUPPORTED, "cannot write '%s': %" PRId64 " rows are too many", p->path, unit);
+    RP_TRY(rp__tensor_host_all(p->tensor, RP_HOST_READ, &h));
+    for (int64_t at = from, n; at < to; at += n) {
+        n = to - at < step ? to - at : step;
+        (turned ? decode_columns : decode_rows)(x, p, h.data, at, n);
+        export_put(x, p, x->decoded, n);
+    }
+    rp__tensor_host_end(&h);
+    return RP_OK;
+}
+
 /* Puts those of the elements [from, to) that are in the owner's slice. */
 static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t to, int owner)
 {
@@ -295,6 +377,7 @@ static rp_status put_range(exporter *x, const rp_param *p, int64_t from, int64_t
 {
     x->sink = into;
     x->at   = 0;
+    if (rp__is_quant(p->whole.dtype)) return put_quant(x, p, from, to);
     for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, p, from, to, owner));
     return RP_OK;
 }
@@ -309,7 +392,7 @@ static rp_status put_norms(exporter *x, const rp_param *weight, const rp_lora_pa
     if (x->writes) memset(x->merge.squares, 0, (size_t)x->merge.out * sizeof *x->merge.squares);
     RP_TRY(put_param(x, weight, into_norms));
     x->merge.magnitude = x->magnitude;
-    if (x->writes) rp__merge_measured(&x->merge, weight->whole.dtype);
+    if (x->writes) rp__merge_measured(&x->merge, dtype_of(x, weight));
     return RP_OK;
 }
 
@@ -322,7 +405,8 @@ static rp_status put_merged(exporter *x, const named *n, const rp_lora_parts *pa
     RP_TRY(put_param(x, parts->a, into_floats));
     x->into = x->merge.b;
     RP_TRY(put_param(x, parts->b, into_floats));
-    x->merge = (rp_merge){ .rank = a->dim[0], .in = a->dim[1], .out = b->dim[0], .scale = rp__lora_scale(&parts->lora), .in_out = parts->in_out,
+    x->merge = (rp_merge){ .rank = a->dim[0], .in = a->dim[1], .out = b->dim[0], .scale = rp__lora_scale(&parts->lora),
+                           .in_out = parts->in_out || is_turned(rp__model_config(x->model), n->param),
                            .a = x->merge.a, .b = x->merge.b, .delta = x->merge.delta, .row = -1, .squares = x->merge.squares };
     if (parts->magnitude) RP_TRY(put_norms(x, n->param, parts));
     return put_param(x, n->param, into_file_merged);
@@ -351,7 +435,7 @@ static rp_status commit(exporter *x)
 static rp_status write_weights(rp_model *model, const char *directory, int64_t max_shard_bytes, bool adapters)
 {
     rp_ctx *ctx = rp__model_ctx(model);
-    exporter x  = { .ctx = ctx, .directory = directory, .max_shard_bytes = max_shard_bytes, .adapters = adapters,
+    exporter x  = { .ctx = ctx, .model = model, .directory = directory, .max_shard_bytes = max_shard_bytes, .adapters = adapters,
                     .n = count_wanted(model, adapters),
                     .rank = rp__comm_rank(rp__shards(ctx)), .ranks = rp__comm_ranks(rp__shards(ctx)),
                     .brings = rp__comm_rank(rp__groups(ctx)->replicas) == 0, .writes = rp__comm_rank(rp__world(ctx)) == 0 };
@@ -361,7 +445,7 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
     give_window(&x);
-    RP_RELEASE(x.merged, x.magnitude, x.merge.squares, x.merge.delta, x.merge.b, x.merge.a, x.receive, x.send, x.tensor, x.all);
+    RP_RELEASE(x.decoded, x.merged, x.magnitude, x.merge.squares, x.merge.delta, x.merge.b, x.merge.a, x.receive, x.send, x.tensor, x.all);
     return status;
 }
 

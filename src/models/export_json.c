@@ -38,9 +38,10 @@ static json_t *config_of(rp_model *model)
 {
     const rp_model_config *c = rp__model_config(model);
     json_t *out              = rp__json_deep_copy(c->source);
-    rp_dtype dtype           = rp_tensor_meta(rp__model_param(model, 0)->tensor)->dtype;
+    rp_dtype dtype           = rp__model_dtype(model);
 
     json_object_del(out, "torch_dtype");
+    json_object_del(out, "quantization_config");
     if (!json_object_set_new(out, "architectures", json_pack("[s]", c->family->architecture)) &&
         !json_object_set_new(out, "dtype", json_string(torch_name(dtype))))
         return out;

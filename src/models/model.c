@@ -5,6 +5,7 @@
 
 #include "models/adapter.h"
 #include "models/family.h"
+#include "models/quant.h"
 #include "models/rope.h"
 #include "nn/layers.h"
 
@@ -62,7 +63,15 @@ static bool decoder_called(const rp_module *root, const char *path, const char *
     return c->family && rp__model_config_calls(c, path, glob, how);
 }
 
-static const rp_module_kind decoder_type = { .name = "Decoder", .forward = rp__decoder_forward, .called = decoder_called };
+static rp_dtype decoder_stored(const rp_module *m, const char *name, const rp_meta *meta)
+{
+    const rp_module *root = m;
+
+    while (root->parent) root = root->parent;
+    return rp__quant_stored(&((const rp_decoder *)root)->model->config, m, name, meta);
+}
+
+static const rp_module_kind decoder_type = { .name = "Decoder", .forward = rp__decoder_forward, .called = decoder_called, .stored = decoder_stored };
 
 static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
 {
@@ -182,6 +191,7 @@ rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, 
 
     if (!m) return RP_ERR_MEMORY;
     m->ctx           = ctx;
+    m->dtype         = dtype;
     m->config        = *config;
     rp_status status = model_build(m, dtype);
     if (status == RP_OK && config->adapter.lora.rank) status = adapt(m, &config->adapter);
@@ -212,6 +222,7 @@ void rp__model_free(rp_model *m)
 const rp_model_config *rp__model_config(const rp_model *m) { return &m->config; }
 rp_module *rp__model_root(rp_model *m) { return m->root; }
 rp_ctx *rp__model_ctx(const rp_model *m) { return m->ctx; }
+rp_dtype rp__model_dtype(const rp_model *m) { return m->dtype; }
 int rp__model_n_params(const rp_model *m) { return m->n_params; }
 const rp_param *rp__model_param(const rp_model *m, int i) { return m->param[i]; }
 
@@ -230,7 +241,7 @@ static rp_status reserve_tables(rp_model *m, const rp_rope_config *rope, int64_t
     rope_tables longer;
 
     if (rope->kind == RP_ROPE_NONE || (tables->cos && tables->cos->m.dim[0] >= length)) return RP_OK;
-    RP_TRY(rp__rope_tables(m->ctx, rope, dim, length, rp_meta_stat_dtype(&m->tokens->param[0].tensor->m), &longer.cos, &longer.sin));
+    RP_TRY(rp__rope_tables(m->ctx, rope, dim, length, m->dtype == RP_F64 ? RP_F64 : RP_F32, &longer.cos, &longer.sin));
     rp_tensor_unref(tables->cos);
     rp_tensor_unref(tables->sin);
     *tables = longer;

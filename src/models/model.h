@@ -21,7 +21,8 @@
  * experts ignores it. */
 typedef struct { rp_tensor *tokens, *labels, *positions, *doc_start, *types, *targets; bool padded; } rp_model_batch;
 
-/* Build a model with allocated parameters (class param, `dtype`). Their contents are undefined until they are loaded or initialised.
+/* Build a model with allocated parameters (class param, `dtype`, or quantised as config->quant says). Their contents are undefined until they are
+ * loaded or initialised.
  * owner   the caller; on success the model takes the config over (*config is then empty)
  * errors  RP_ERR_MEMORY · RP_ERR_CONFIG · RP_ERR_MATCH, RP_ERR_UNSUPPORTED from the adapter */
 rp_status rp__model_build(rp_ctx *ctx, rp_model_config *config, rp_dtype dtype, rp_model **out);
@@ -34,6 +35,8 @@ rp_status rp__model_reserve_length(rp_model *model, int64_t length);
 const rp_model_config *rp__model_config(const rp_model *model);
 rp_module *rp__model_root(rp_model *model);
 rp_ctx *rp__model_ctx(const rp_model *model);
+/* The dtype of activations, and of all parameters that are not quantised. */
+rp_dtype rp__model_dtype(const rp_model *model);
 
 /* List every parameter once, in the order of the forward; a tied weight has the path of the module that owns it. */
 int rp__model_n_params(const rp_model *model);

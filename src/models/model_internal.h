@@ -11,6 +11,7 @@ typedef struct { rp_tensor *cos, *sin; } rope_tables;
 struct rp_model {
     rp_ctx *ctx;
     rp_model_config config;
+    rp_dtype dtype;
     rp_module *root, *tokens, *positions, *types, *embed_norm, *layers, *norm, *head, *output;    /* NULL: the model has none */
     rope_tables rope[ROPES];                    /* NULL until a length is known, or if there is no such rope */
     const rp_param **param;

@@ -2,6 +2,7 @@
  *
  * Files are open only while they are read: here for the config, in rp__model_load for the weights. */
 #include "models/adapter.h"
+#include "models/quant.h"
 #include "models/weights_internal.h"
 #include "models/wrapper.h"
 
@@ -80,6 +81,19 @@ rp_status rp__model_files_adapter(rp_model_files *files, const char *path)
     RP_TRY(rp__adapter_files_open(files->ctx, path, &files->config, &files->adapter));
     files->config.adapter = *rp__adapter_files_config(files->adapter);
     return RP_OK;
+}
+
+rp_status rp__model_files_quantise(rp_model_files *files, bool keep, rp_dtype dtype)
+{
+    rp_weight_loader l = { .ctx = files->ctx, .config = &files->config, .path = files->path };
+
+    files->config.quant.dtype = dtype;
+    if (!keep) return RP_OK;
+    rp_status status = files->is_gguf ? rp__gguf_open(files->ctx, files->path, &l.gguf) : rp__safetensors_open(files->ctx, files->path, &l.st);
+    if (status == RP_OK) status = rp__quant_types(&l, &files->config.quant.types);
+    rp__safetensors_close(l.st);
+    rp__gguf_close(l.gguf);
+    return status;
 }
 
 static rp_status open_adapted(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report, rp_model_files **out)

@@ -21,6 +21,9 @@ rp_status rp__model_files_open(rp_ctx *ctx, const char *path, const rp_yaml_node
 /* Add the adapter in this folder to the model. Call it before the config is taken.
  * errors  RP_ERR_CONFIG the model already has an adapter · as rp__adapter_files_open */
 rp_status rp__model_files_adapter(rp_model_files *files, const char *path);
+/* Store frozen matrices quantised (models/config.h): `keep`: those that are quantised in the files, in their own types; else all, in `dtype`. Call it
+ * before the config is taken. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
+rp_status rp__model_files_quantise(rp_model_files *files, bool keep, rp_dtype dtype);
 /* The model's own directory or file; borrowed. */
 const char *rp__model_files_base(const rp_model_files *files);
 void rp__model_files_close(rp_model_files *files);

@@ -8,7 +8,9 @@
 
 #include <string.h>
 
+#include "base/quant.h"
 #include "models/adapter.h"
+#include "models/quant.h"
 #include "tensor/tensor.h"
 
 enum { WINDOW_ELEMS = 1 << 18 };        /* 1 MiB of fp32; a longer row is read whole */
@@ -42,10 +44,12 @@ static const char *show_dims(int ndim, const int64_t *dim, char out[128])
 
 /* ---- checking ---- */
 
-/* Whether rows of the file are columns of the parameter. */
+/* Whether rows of the file are columns of the parameter. A quantised one is stored as GGUF stores it. */
 static bool is_turned(const loader *l, const rp_param *p)
 {
-    return l->gguf && p->whole.ndim == 2 && globs_match(l->config->family->gguf_turned, p->path);
+    bool differs = p->whole.ndim == 2 && globs_match(l->config->family->gguf_turned, p->path);
+
+    return differs && (l->gguf != NULL) != rp__is_quant(p->whole.dtype);
 }
 
 static void check_shape(loader *l, const part *p, file_tensor t)
@@ -54,6 +58,7 @@ static void check_shape(loader *l, const part *p, file_tensor t)
     char have[128], want[128];
     int64_t dim[RP_MAX_DIM] = { 0 };
 
+    if (rp__quant_is_nf4(t)) return;        /* a row of codes */
     for (int i = 0; i < m->ndim; i++) dim[i] = m->dim[is_turned(l, p->param) ? m->ndim - 1 - i : i];
     if (m->ndim == ndim_of(t) && !memcmp(dim, dim_of(t), (size_t)m->ndim * sizeof dim[0])) return;
     FAIL(l, RP_ERR_SHAPE, "tensor '%.200s' is %s where '%s' is %s", name_of(t), show_dims(ndim_of(t), dim_of(t), have), p->param->path,
@@ -61,30 +66,32 @@ static void check_shape(loader *l, const part *p, file_tensor t)
 }
 
 /* Integer tensors are codes of a quantisation, not weights. */
-static void check_readable(loader *l, file_tensor t)
+static rp_status check_readable(loader *l, const part *p, file_tensor t)
 {
     rp_safetensors_dtype d = t.st ? t.st->dtype : RP_ST_F32;
     bool is_f8             = d == RP_ST_F8_E4M3 || d == RP_ST_F8_E5M2;
     bool is_float          = d == RP_ST_F64 || d == RP_ST_F32 || d == RP_ST_F16 || d == RP_ST_BF16 || is_f8;
 
+    if (rp__quant_is_nf4(t)) return rp__quant_check(l, p);
     if (t.st && !is_float)
         FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' is of dtype '%s'; these are read: F64, F32, F16, BF16, F8_E4M3, F8_E5M2", t.st->name,
              rp__safetensors_dtype_name(d));
     else if (t.gguf && rp__gguf_read(l->gguf, t.gguf, 0, 0, NULL) != RP_OK) FAIL(l, RP_ERR_UNSUPPORTED, "%s", rp_error(l->ctx));
+    return RP_OK;
 }
 
-static void check_part(loader *l, const part *p)
+static rp_status check_part(loader *l, const part *p)
 {
     char name[RP_WEIGHT_NAME_CHARS], want[128];
     bool is_head = !strcmp(p->param->path, "output.weight");
 
     if (is_some(p->from)) {
         check_shape(l, p, p->from);
-        check_readable(l, p->from);
-    } else {
-        FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", rp__weight_part_name(l, p, name), p->param->path,
-             show_dims(p->m.ndim, p->m.dim, want), is_head ? "; if it shares the embedding, set 'tie_word_embeddings' to true" : "");
+        return check_readable(l, p, p->from);
     }
+    FAIL(l, RP_ERR_FORMAT, "tensor '%s' is missing, '%s' %s%s", rp__weight_part_name(l, p, name), p->param->path,
+         show_dims(p->m.ndim, p->m.dim, want), is_head ? "; if it shares the embedding, set 'tie_word_embeddings' to true" : "");
+    return RP_OK;
 }
 
 static bool is_rotated(const loader *l, const rp_param *p) { return l->gguf && globs_match(l->config->family->gguf_rotated, p->path); }
@@ -118,7 +125,7 @@ static rp_status check_head(loader *l)
 
     if (!is_some(l->head) || !is_some(e) || elems_of(e) == 0) return RP_OK;
     check_shape(l, embedding, l->head);
-    check_readable(l, l->head);
+    RP_TRY(check_readable(l, embedding, l->head));
     if (l->status != RP_OK) return RP_OK;
     row          = row_of(e);
     step         = l->window_elems / 2 / row * row;
@@ -170,8 +177,10 @@ static rp_status read_part(loader *l, const part *p)
     const rp_param *to = p->param;
     file_tensor t      = p->from;
     int64_t row = row_of(t), room = is_turned(l, to) ? l->window_elems / 2 : l->window_elems, step = row ? room / row * row : 0;
-    elem_range r = range_of(l, p, t);
+    bool quant   = rp__is_quant(to->whole.dtype);
+    elem_range r = quant ? (elem_range){ 0, 0 } : range_of(l, p, t);
 
+    if (quant) RP_TRY(rp__quant_load(l, p, is_turned(l, to), is_rotated(l, to)));
     for (int64_t at = r.from; at < r.to; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
@@ -196,7 +205,8 @@ static rp_status take_window(loader *l)
     for (int i = 0; i < l->n_parts; i++) {
         const rp_meta *m = &l->part[i].m;
         int64_t row = rp_meta_dim(m, is_turned(l, l->part[i].param) ? 0 : -1), elems = rp_meta_elems(m);
-        int64_t need = elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
+        bool whole   = is_turned(l, l->part[i].param) && rp__is_quant(m->dtype);        /* rows are quantised, and a file has columns */
+        int64_t need = whole || elems < WINDOW_ELEMS ? elems : WINDOW_ELEMS;
         if (need < row) need = row;
         if (need > most) most = need;
     }
@@ -210,7 +220,7 @@ rp_status rp__weights_check(loader *l)
     RP_TRY(rp__weights_pair(l));
     RP_TRY(take_window(l));
     for (int i = 0; i < l->n_parts; i++)
-        if (!rp__weight_is_fresh(l, l->part[i].param)) check_part(l, &l->part[i]);
+        if (!rp__weight_is_fresh(l, l->part[i].param)) RP_TRY(check_part(l, &l->part[i]));
     if (l->status == RP_OK) RP_TRY(check_head(l));
     return rp__report_status(&l->report, l->status);
 }
@@ -238,7 +248,7 @@ rp_status rp__model_load(rp_model *model, rp_model_files *files)
     files->left_out = l.left_out;
     rp__safetensors_close(l.st);
     rp__gguf_close(l.gguf);
-    RP_RELEASE(l.window, l.part);
+    RP_RELEASE(l.scales, l.window, l.part);
     rp__report_close(&l.report);
     if (status == RP_OK && files->adapter) return rp__adapter_files_load(files->adapter, model);
     if (status == RP_OK) rp__adapters_init(model, ctx->seed);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "models/adapter.h"
+#include "models/quant.h"
 #include "models/wrapper.h"
 
 typedef rp_weight_loader loader;
@@ -17,9 +18,9 @@ typedef rp_file_tensor file_tensor;
 
 /* ---- listing ---- */
 
-static int64_t n_tensors(const loader *l) { return l->st ? rp__safetensors_n_tensors(l->st) : rp__gguf_n_tensors(l->gguf); }
+int64_t rp__weights_n_tensors(const loader *l) { return l->st ? rp__safetensors_n_tensors(l->st) : rp__gguf_n_tensors(l->gguf); }
 
-static file_tensor tensor_at(const loader *l, int64_t i)
+file_tensor rp__weights_tensor_at(const loader *l, int64_t i)
 {
     return l->st ? (file_tensor){ .st = rp__safetensors_at(l->st, i) } : (file_tensor){ .gguf = rp__gguf_tensor_at(l->gguf, i) };
 }
@@ -101,6 +102,14 @@ static bool path_of(const loader *l, const char *name, char out[RP_WEIGHT_NAME_C
     return rp__weight_piece_ours(l->name, l->n_names, full, out, piece);
 }
 
+bool rp__weights_path_of(loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS])
+{
+    int64_t piece;
+
+    choose_names(l);
+    return path_of(l, name, out, &piece);
+}
+
 const char *rp__weight_part_name(const loader *l, const part *p, char out[RP_WEIGHT_NAME_CHARS])
 {
     char text[RP_WEIGHT_NAME_CHARS];
@@ -144,6 +153,7 @@ static void pair_tensor(loader *l, file_tensor t)
     part *to   = known ? rp__weight_part_find(l, path, piece) : NULL;
 
     if (globs_match(l->config->family->inert_tensor, name) || is_left_out(l, t)) return;
+    if (!to && t.st && rp__quant_is_part(name)) return;         /* of codes, which are checked */
     if (known && l->config->tied && !strcmp(path, "output.weight")) l->head = t;
     else if (!to && is_scale(name))
         FAIL(l, RP_ERR_UNSUPPORTED, "tensor '%.200s' belongs to a quantised weight, which is read only from GGUF; use a copy of the model in "
@@ -174,7 +184,7 @@ static void pair_all(loader *l)
 {
     part *embedding = rp__weight_part_find(l, "tok_embeddings.weight", 0);
 
-    for (int64_t i = 0; i < n_tensors(l); i++) pair_tensor(l, tensor_at(l, i));
+    for (int64_t i = 0; i < rp__weights_n_tensors(l); i++) pair_tensor(l, rp__weights_tensor_at(l, i));
     if (!embedding || is_some(embedding->from) || !is_some(l->head)) return;
     embedding->from = l->head;
     l->head         = (file_tensor){ .st = NULL };
@@ -187,7 +197,7 @@ static rp_status check_text(loader *l)
 
     for (int i = 0; i < l->n_parts; i++) found += is_some(l->part[i].from);
     RP_CHECK(l->ctx, !l->config->wrapper || found || l->status != RP_OK, RP_ERR_FORMAT, "'%s' has no weights of the text model of this '%s': all "
-             "of its %" PRId64 " tensors belong to other parts", l->path, l->config->wrapper->model_type, n_tensors(l));
+             "of its %" PRId64 " tensors belong to other parts", l->path, l->config->wrapper->model_type, rp__weights_n_tensors(l));
     return RP_OK;
 }
 

@@ -35,6 +35,7 @@ typedef struct {
     rp_file_tensor head;                /* lm_head of a file whose embeddings are tied; none: both NULL */
     float *window;
     int64_t window_elems;
+    float *scales;                      /* of a parameter that is being quantised */
 } rp_weight_loader;
 
 /* Report an error: the first is printed, the others are counted. */
@@ -72,6 +73,11 @@ static inline int64_t rp__unrotated(int64_t row, int64_t head_dim)
  * fit nowhere are reported.
  * errors  RP_ERR_MEMORY · RP_ERR_SHAPE too many tensors · RP_ERR_FORMAT a wrapper without a text model */
 rp_status rp__weights_pair(rp_weight_loader *l);
+/* The tensors of the open file. */
+int64_t rp__weights_n_tensors(const rp_weight_loader *l);
+rp_file_tensor rp__weights_tensor_at(const rp_weight_loader *l, int64_t i);
+/* Our path of a tensor of the file; false: the family has no such name. Needs config and a file. */
+bool rp__weights_path_of(rp_weight_loader *l, const char *name, char out[RP_WEIGHT_NAME_CHARS]);
 /* Pair, and check shapes and types of all tensors; needs the fields that rp__weights_pair needs, and an open report. Also allocates the window.
  * errors  of the first mismatch; all are in the report · as rp__weights_pair · RP_ERR_IO */
 rp_status rp__weights_check(rp_weight_loader *l);

@@ -18,6 +18,7 @@ typedef struct {
     rp_attention_config config;
     rp_module *part[PARTS], *qkv, *output;      /* either q, k and v, or qkv */
     rp_module *norm[PARTS];                     /* of Q and K; NULL: none */
+    rp_dtype dtype;
     rp_tensor *cache[PARTS];                    /* of K and V: [rows, length, Hk, D] */
     int64_t cached;                             /* tokens in the cache */
 } attention;
@@ -148,8 +149,7 @@ rp_status rp__attention_cache(rp_module *m, int64_t rows, int64_t length)
     release_parts(a->cache);
     a->cached = 0;
     if (rows == 0) return RP_OK;
-    rp_module *makes_v = a->qkv ? a->qkv : a->part[V];
-    meta.dtype         = makes_v->param[0].tensor->m.dtype;
+    meta.dtype = a->dtype;
     RP_TRY(rp__tensor_new_named(m->ctx, &meta, RP_MEM_TEMP, "cached keys", &a->cache[K]));
     return rp__tensor_new_named(m->ctx, &meta, RP_MEM_TEMP, "cached values", &a->cache[V]);
 }
@@ -176,6 +176,7 @@ rp_status rp__attention_new(rp_module *parent, const char *name, const rp_attent
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *a, &a));
     a->config = *c;
+    a->dtype  = dtype;
     rp_linear_config in = { .in = c->n, .out = q + 2 * kv, .bias = c->qkv_bias, .in_out = c->in_out };
     if (c->fused_qkv) RP_TRY(rp__linear_new(&a->m, "qkv", &in, dtype, &a->qkv));
     for (int i = 0; i < PARTS && !c->fused_qkv; i++) {

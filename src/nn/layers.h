@@ -24,7 +24,7 @@ rp_status rp__add_step(rp_ctx *ctx, rp_tensor *added, rp_tensor **x);
 /* Applies dropout at rate p; does nothing if p is 0. */
 rp_status rp__dropout_step(rp_ctx *ctx, float p, rp_tensor **x);
 
-/* y = x w' + b. in_out: the weight is stored [in, out], as GPT-2's files have it; else [out, in]. */
+/* y = x w' + b. in_out: the weight is stored [in, out], as GPT-2's files have it; else, or if it is quantised, [out, in]. */
 typedef struct { int64_t in, out; bool bias, in_out; } rp_linear_config;
 rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_config *config, rp_dtype dtype, rp_module **out);
 /* The same with the weight [out, in] of another module: a tied output. */

@@ -5,6 +5,7 @@
 typedef struct {
     rp_module m;
     int64_t in, out;
+    rp_dtype dtype;                       /* of the layer's output, whatever the weight is stored as */
     bool in_out;
     rp_lora_modules adapter;              /* rank 0: no adapter */
 } linear;
@@ -41,15 +42,17 @@ rp_status rp__linear_new_tied(rp_module *parent, const char *name, rp_param *wei
 
 rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_config *config, rp_dtype dtype, rp_module **out)
 {
-    rp_meta weight = config->in_out ? rp_meta_2d(dtype, config->in, config->out) : rp_meta_2d(dtype, config->out, config->in);
-    rp_meta bias   = rp_meta_1d(dtype, config->out);
+    rp_meta weight = rp_meta_2d(dtype, config->out, config->in), bias = rp_meta_1d(dtype, config->out);
     rp_tensor *t;
     linear *l;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *l, &l));
-    l->in     = config->in;
-    l->out    = config->out;
-    l->in_out = config->in_out;
+    l->in        = config->in;
+    l->out       = config->out;
+    l->dtype     = dtype;
+    weight.dtype = rp__module_stored(&l->m, "weight", &weight);
+    l->in_out    = config->in_out && weight.dtype == dtype;
+    if (l->in_out) weight = rp_meta_2d(dtype, config->in, config->out);
     RP_TRY(rp__module_param(&l->m, "weight", &weight, &t));
     if (config->bias) RP_TRY(rp__module_param(&l->m, "bias", &bias, &t));
     *out = &l->m;
@@ -61,7 +64,7 @@ rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_co
 rp_status rp__lora_attach(rp_module *m, const rp_lora *lora)
 {
     linear *l      = (linear *)m;
-    rp_dtype dtype = m->param[0].whole.dtype;
+    rp_dtype dtype = l->dtype;
 
     RP_CHECK(m->ctx, lora->rank >= 1, RP_ERR_ARG, "an adapter of '%s' needs a rank of at least 1, not %" PRId64, m->path, lora->rank);
     RP_BUG_IF(m->type != &type || l->adapter.lora.rank);

@@ -76,13 +76,22 @@ static rp_status add_param(rp_module *m, const rp_param *p)
     return RP_OK;
 }
 
+rp_dtype rp__module_stored(const rp_module *m, const char *name, const rp_meta *meta)
+{
+    const rp_module *root = m;
+
+    while (root->parent) root = root->parent;
+    return root->type->stored ? root->type->stored(m, name, meta) : meta->dtype;
+}
+
 /* With sharded weights, *mine describes this rank's slice. */
 static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *whole, rp_meta *mine)
 {
-    int ranks = rp__comm_ranks(rp__shards(m->ctx));
-    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rp__comm_rank(rp__shards(m->ctx)), ranks) };
+    bool cut   = rp__shards(m->ctx) && !rp__is_quant(whole->dtype);
+    int ranks  = cut ? rp__comm_ranks(rp__shards(m->ctx)) : 1, rank = cut ? rp__comm_rank(rp__shards(m->ctx)) : 0;
+    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rank, ranks) };
 
-    *mine = rp__shards(m->ctx) ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
+    *mine = cut ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
     return p;
 }
 
@@ -96,7 +105,7 @@ rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, 
     t                = p.tensor;
     rp_status status = add_param(m, &p);
     if (status == RP_OK) {
-        t->requires_grad = true;
+        t->requires_grad = !rp__is_quant(meta->dtype);
         t->name          = m->param[m->n_params - 1].path;
         *out             = t;
     }

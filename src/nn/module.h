@@ -12,6 +12,7 @@
 #define RP_NN_MODULE_H
 
 #include "base/module_path.h"
+#include "base/quant.h"
 #include "comm/comm.h"
 #include "reprise/ops.h"
 #include "policy/stack.h"
@@ -27,9 +28,12 @@ typedef struct {
     bool is_list;                               /* only its members are called */
     /* Set in a root: whether the model's files call the part at `path` by a name that `glob` matches. May be NULL. */
     bool (*called)(const rp_module *root, const char *path, const char *glob, rp_called how);
+    /* Set in a root: the quantised dtype in which the weight `name` of the module m below it is stored, or meta->dtype. NULL: always the latter. */
+    rp_dtype (*stored)(const rp_module *m, const char *name, const rp_meta *meta);
 } rp_module_kind;
 
-/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. */
+/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. A quantised
+ * weight is never sharded: its slice is the whole. */
 typedef struct rp_param rp_param;
 struct rp_param {
     const char *name;                           /* "weight", "bias" */
@@ -70,7 +74,9 @@ rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const
 /* Frees a module and its children. Call it only for a root. NULL is allowed. */
 void rp__module_free(rp_module *root);
 
-/* Adds a parameter with requires_grad set and undefined contents. *out is borrowed. errors RP_ERR_MEMORY */
+/* The dtype for a weight that the module is about to add, as its root says; the module must have its parent. */
+rp_dtype rp__module_stored(const rp_module *m, const char *name, const rp_meta *meta);
+/* Adds a parameter with undefined contents, and with requires_grad set unless it is quantised. *out is borrowed. errors RP_ERR_MEMORY */
 rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out);
 /* Lets the module use a parameter of another module. errors RP_ERR_MEMORY */
 rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner);
@@ -88,7 +94,7 @@ static inline bool rp__module_is_sliced(const rp_module *m, int i)
 {
     const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
 
-    return rp__shards(m->ctx) && !p->gathered;
+    return rp__shards(m->ctx) && !p->gathered && !rp__is_quant(p->whole.dtype);
 }
 
 /* Start and end of a forward: the module's policy and its hook. For code that runs a module's ops without calling it. Calls may nest.

@@ -64,6 +64,7 @@ static rp_status grouped_new(rp_module *parent, const char *name, int64_t n, int
     rp_module *g;
 
     RP_TRY(rp__module_new(parent->ctx, parent, name, &type, sizeof *g, &g));
+    weight.dtype = rp__module_stored(g, "weight", &weight);
     RP_TRY(rp__module_param(g, "weight", &weight, &t));
     *made = g;
     return RP_OK;

@@ -109,6 +109,14 @@ static void check_model(rp_recipe_reader *r)
                          "no model: set 'model.path', or 'model.config' for random weights");
 }
 
+static void check_quantize(rp_recipe_reader *r)
+{
+    const rp_recipe *c = r->recipe;
+
+    if (c->model.quantize && c->model.config)
+        rp__report_error(r->report, place(r, "model.quantize"), "'model.quantize' needs 'model.path', not 'model.config'");
+}
+
 /* A recipe has fresh adapters, adapters from files, or none. */
 static void check_lora(rp_recipe_reader *r)
 {
@@ -248,6 +256,7 @@ void rp__recipe_check(rp_recipe_reader *r)
     check_plain_switch(r);
     check_ignored(r);
     check_model(r);
+    check_quantize(r);
     check_lora(r);
     check_optimizer(r);
     check_dataset(r, "dataset", &c->dataset);

@@ -29,6 +29,7 @@ enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
 enum { RP_OBJECTIVE_OF_MODEL, RP_OBJECTIVE_CAUSAL, RP_OBJECTIVE_MASKED };
 enum { RP_FINAL_SAFETENSORS, RP_FINAL_GGUF };
 enum { RP_OPTIMIZER_ADAMW, RP_OPTIMIZER_SGD };
+enum { RP_QUANTIZE_NO, RP_QUANTIZE_KEEP, RP_QUANTIZE_NF4, RP_QUANTIZE_Q8_0, RP_QUANTIZE_Q4_0 };
 enum { RP_STATE_FP32, RP_STATE_BF16 };
 enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
 enum { RP_LR_CONSTANT, RP_LR_COSINE, RP_LR_LINEAR };
@@ -61,7 +62,7 @@ typedef struct {
 #define RP_RECIPE_MAX_KEYS 128
 
 struct rp_recipe {
-    struct { const char *path, *config, *stand_in, *adapter; rp_opt_number dropout; const rp_yaml_node *overrides; } model;
+    struct { const char *path, *config, *stand_in, *adapter; rp_opt_number dropout; const rp_yaml_node *overrides; int quantize; } model;
     rp_text_list freeze;
     struct { rp_opt_int rank; rp_opt_number alpha, dropout; rp_text_list modules, whole; bool rslora, dora, merge; } lora;
     struct { const char *path, *chat_template; } tokenizer;

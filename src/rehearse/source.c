@@ -65,6 +65,14 @@ rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *r, const char *key, rp
     return status;
 }
 
+/* Without an adapter and without `freeze`, no weight is frozen. */
+static void check_quantize(const rp_recipe *r, const rp_model_config *config, rp_report *report)
+{
+    if (r->model.quantize && !config->adapter.lora.rank && !r->freeze.n)
+        rp__report_error(report, rp__recipe_place(r, "model.quantize"), "'model.quantize' is for frozen weights, but all weights are trained: set "
+                         "'lora.rank', 'model.adapter' or 'freeze'");
+}
+
 /* Fresh adapters follow the recipe. Adapters from files have their own rank, scale and layers; only their dropout may be changed. */
 rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
 {
@@ -82,6 +90,8 @@ rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *r, rp_model_config *con
         if (r->lora.alpha.set) a->lora.alpha = r->lora.alpha.value;
     }
     if (r->lora.dropout.set) a->lora.dropout = r->lora.dropout.value;
+    config->quant.frozen   = r->freeze.item;
+    config->quant.n_frozen = r->freeze.n;
     return RP_OK;
 }
 
@@ -94,18 +104,36 @@ rp_status rp__source_unless_absent(rp_ctx *ctx, rp_status status, const char *fo
     return status;
 }
 
+static const rp_dtype quantized[] = { [RP_QUANTIZE_NF4] = RP_NF4, [RP_QUANTIZE_Q8_0] = RP_Q8_0, [RP_QUANTIZE_Q4_0] = RP_Q4_0 };
+
+rp_status rp__source_quantise(const rp_recipe *r, rp_model_files *files)
+{
+    return r->model.quantize ? rp__model_files_quantise(files, r->model.quantize == RP_QUANTIZE_KEEP, quantized[r->model.quantize]) : RP_OK;
+}
+
 static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
     rp_status status = rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files);
 
     RP_TRY(rp__source_unless_absent(ctx, status, r->model.path, "config.json"));
     if (r->model.adapter) RP_TRY(rp__model_files_adapter(out->files, r->model.adapter));
+    RP_TRY(rp__source_quantise(r, out->files));
     return rp__model_files_config(out->files, &out->config);
+}
+
+/* Shapes alone: of random weights, or of a model that is not there. */
+static rp_status read_shapes(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
+{
+    RP_CHECK(ctx, r->model.quantize != RP_QUANTIZE_KEEP, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they "
+             "are not there: name a type");
+    RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
+    out->config.quant.dtype = quantized[r->model.quantize];
+    return RP_OK;
 }
 
 static rp_status read_config(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
-    if (r->model.config) RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
+    if (r->model.config) RP_TRY(read_shapes(ctx, r, report, out));
     else RP_TRY(read_files(ctx, r, report, out));
     return rp__source_adapt(ctx, r, &out->config);
 }
@@ -128,6 +156,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     check_length(r, &out->config, report);
     check_objective(r, &out->config, report);
     check_final_format(ctx, r, out, report);
+    check_quantize(r, &out->config, report);
     return RP_OK;
 }
 
@@ -142,6 +171,7 @@ rp_model_config rp__config_share(const rp_model_config *config)
 {
     rp_model_config second = *config;
 
-    second.source = json_incref(config->source);
+    second.source      = json_incref(config->source);
+    second.quant.types = json_incref(config->quant.types);
     return second;
 }

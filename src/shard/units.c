@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/quant.h"
 #include "policy/condition.h"
 #include "policy/names.h"
 
@@ -213,6 +214,9 @@ static char *join_paths(const tree *t, int at)
     return path;
 }
 
+/* Whether ranks share the weight, and the module owns it. Every rank has all of a quantised weight. */
+static bool is_shared(const rp_param *p) { return !p->owner && !rp__is_quant(p->whole.dtype); }
+
 static void units_fill(const tree *t, int at, rp_unit *u)
 {
     u->n_entries = u->n_params = 0;
@@ -220,7 +224,7 @@ static void units_fill(const tree *t, int at, rp_unit *u)
         rp_module *m = t->module[i];
         if (t->unit[i] == at) u->entry[u->n_entries++] = m;
         for (int k = 0; t->home[i] == at && k < m->n_params; k++) {
-            if (m->param[k].owner) continue;
+            if (!is_shared(&m->param[k])) continue;
             u->param[u->n_params++] = &m->param[k];
             u->whole_bytes += rp_meta_bytes(&m->param[k].whole);
             u->slice_bytes += rp_meta_bytes(&m->param[k].tensor->m);
@@ -232,7 +236,7 @@ static rp_status make_unit(const tree *t, int at, rp_unit *u)
 {
     for (int i = at; i < t->n; i++) {
         u->n_entries += t->unit[i] == at;
-        for (int k = 0; t->home[i] == at && k < t->module[i]->n_params; k++) u->n_params += !t->module[i]->param[k].owner;
+        for (int k = 0; t->home[i] == at && k < t->module[i]->n_params; k++) u->n_params += is_shared(&t->module[i]->param[k]);
     }
     if (!u->n_params) return RP_OK;
     u->path  = join_paths(t, at);

@@ -2,16 +2,18 @@
  *
  *   mark   sum over frozen parameters of (hash of the path * sum over elements of mix(index and bits of the element)), modulo 2^64
  *
- * A sum does not depend on how the elements are divided over ranks. */
+ * A sum does not depend on how the elements are divided over ranks. An element of a quantised weight is a byte; every rank has all of them, and the
+ * first one adds them. */
 #include <string.h>
 
+#include "base/quant.h"
 #include "base/team.h"
 #include "comm/comm.h"
 #include "ops/collective.h"
 #include "tensor/tensor.h"
 #include "train/internal.h"
 
-typedef struct { const rp_param *param; const void *data; uint64_t *sum; } summing;
+typedef struct { const rp_param *param; int bytes; const void *data; uint64_t *sum; } summing;
 
 /* David Stafford's variant 13 of the MurmurHash3 finalizer. */
 static inline uint64_t mix(uint64_t x)
@@ -25,12 +27,11 @@ static void sum_range(const void *arg, int64_t from, int64_t to)
 {
     const summing *s = arg;
     const void *data = s->data;
-    bool narrow      = s->param->whole.dtype == RP_BF16;
     int64_t first    = s->param->slice.first;
     uint64_t sum     = 0;
 
     for (int64_t i = from; i < to; i++) {
-        uint64_t bits = narrow ? ((const uint16_t *)data)[i] : ((const uint32_t *)data)[i];
+        uint64_t bits = s->bytes == 1 ? ((const uint8_t *)data)[i] : s->bytes == 2 ? ((const uint16_t *)data)[i] : ((const uint32_t *)data)[i];
         sum += mix((uint64_t)(first + i) << 32 ^ bits);
     }
     __atomic_fetch_add(s->sum, sum, __ATOMIC_RELAXED);
@@ -38,12 +39,15 @@ static void sum_range(const void *arg, int64_t from, int64_t to)
 
 static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
 {
-    uint64_t sum = 0;
+    bool quant    = rp__is_quant(p->whole.dtype);
+    int64_t count = quant ? rp_meta_bytes(&p->whole) : p->slice.count;
+    uint64_t sum  = 0;
     rp_host h;
 
+    if (quant && rp__comm_rank(rp__shards(p->tensor->ctx))) return RP_OK;
     RP_TRY(rp__tensor_host(p->tensor, 0, p->slice.count, RP_HOST_READ, &h));
-    summing s = { p, h.data, &sum };
-    rp__team_ranges(threads, p->slice.count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
+    summing s = { p, quant ? 1 : (int)rp_dtype_bytes(p->whole.dtype), h.data, &sum };
+    rp__team_ranges(threads, count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
     rp__tensor_host_end(&h);
     *mark += sum * (rp__hash(p->path, strlen(p->path), RP_HASH_START) | 1);
     return RP_OK;

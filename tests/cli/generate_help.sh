@@ -4,7 +4,7 @@ reprise generate --help
 #> Print the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos is put
 #> first if the tokenizer adds it. On a terminal, control characters in the text are made visible. MODEL is a Hugging
 #> Face folder, a .gguf file or the folder of an adapter.
-#> Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter.
+#> Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter, model.quantize.
 #>
 #>   -p, --prompt TEXT            beginning of the text
 #>   -c, --chat                   TEXT is a user message: apply the model's chat template

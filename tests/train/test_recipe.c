@@ -160,10 +160,10 @@ static void keys_that_other_systems_have_say_what_to_write_here(void **state)
                  "r.yaml:2: unknown key 'lora.target_modules': here it is 'lora.modules', and every linear layer is [all-linear]");
     assert_error(MODEL "lora: {rank: 8, modules: all-linear}\n", NULL, "r.yaml:2: 'lora.modules' wants a list of texts, as [all-linear], not 'all-linear'");
     assert_error(MODEL "optimizer: {learning_rate: 1e-4}\n", NULL, "r.yaml:2: unknown key 'optimizer.learning_rate': here it is 'optimizer.lr'");
-    assert_error(MODEL "load_in_4bit: true\n", NULL, "r.yaml:2: unknown key 'load_in_4bit': weights are always trained in 'dtype'; "
-                 "'memory_budget' limits the memory of a step");
-    assert_error("model: {path: m, load_in_4bit: true}\n", NULL, "r.yaml:1: unknown key 'model.load_in_4bit': weights are always trained in "
-                 "'dtype'; 'memory_budget' limits the memory of a step");
+    assert_error(MODEL "load_in_4bit: true\n", NULL, "r.yaml:2: unknown key 'load_in_4bit': here it is 'model.quantize': nf4");
+    assert_error("model: {path: m, load_in_4bit: true}\n", NULL, "r.yaml:1: unknown key 'model.load_in_4bit': here it is 'model.quantize': nf4");
+    assert_error("model: {config: m.json, quantize: keep}\n", NULL, "r.yaml:1: 'model.quantize' needs 'model.path', not 'model.config'");
+    assert_error("model: {path: m, quantize: int8}\n", NULL, "r.yaml:1: 'model.quantize' wants null, keep, nf4, q8_0 or q4_0, not 'int8'");
     assert_error(MODEL "optimizer:\n  _component_: torch.optim.AdamW\n", NULL,
                  "r.yaml:3: unknown key 'optimizer._component_': no constructors are named here: 'model.path' names the model, 'optimizer.name' the "
                  "update rule");

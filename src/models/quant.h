@@ -1,0 +1,31 @@
+/* models/quant.h -- which weights of a model are stored quantised, and how they are filled and written.
+ *
+ *   model files ─▶ rp__quant_types ─▶ rp_quant_config ─▶ rp__quant_stored, for each weight while the model is built
+ *   tensor of a file ─▶ rp__quant_load: its blocks as they are, or rows of fp32, quantised ─▶ parameter ─▶ rp__quant_write: rows in the model's dtype
+ */
+#ifndef RP_MODELS_QUANT_H
+#define RP_MODELS_QUANT_H
+
+#include "models/weights_pair.h"
+
+/* The dtype in which the weight `name` [.., out, in] of a linear layer, an embedding or experts is stored. */
+rp_dtype rp__quant_stored(const rp_model_config *config, const rp_module *m, const char *name, const rp_meta *meta);
+
+/* List the quantised tensors of a model's files: an object of our paths, each with its rp_dtype. Needs the fields of rp__weights_pair, without the
+ * model. *out is yours. errors RP_ERR_MEMORY · RP_ERR_FORMAT */
+rp_status rp__quant_types(rp_weight_loader *l, json_t **out);
+
+/* Is it a part of a weight in the format of bitsandbytes, beside its codes? */
+bool rp__quant_is_part(const char *name);
+
+/* Is it such a weight's codes? Any other tensor of bytes is refused. */
+static inline bool rp__quant_is_nf4(rp_file_tensor t) { return t.st && t.st->dtype == RP_ST_U8; }
+/* For a part that such codes would fill: check them and their parts, and report errors of theirs. errors RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__quant_check(rp_weight_loader *l, const rp_weight_part *p);
+/* Whether the tensor's blocks are copied; else its elements are quantised. */
+bool rp__quant_keeps(const rp_weight_part *p);
+/* Fill the part. `turned`: rows of the file are columns of the parameter; the loader's window then holds the whole matrix and a row.
+ * errors  RP_ERR_UNSUPPORTED an element that the type does not hold · RP_ERR_IO · RP_ERR_MEMORY */
+rp_status rp__quant_load(rp_weight_loader *l, const rp_weight_part *p, bool turned, bool rotated);
+
+#endif

@@ -1,0 +1,362 @@
+/* Claims about training beside quantised weights: a step has the bits of the same step on the weights dequantised into the run's dtype, for every type,
+ * family and way to checkpoint, and the weights take the bytes of their blocks. */
+/* ctest: thread-free cost=20 */
+#include "loop_test.h"
+
+#include "gguf/write.h"
+#include "models/gguf/export.h"
+#include "models/weights.h"
+#include "quant_test.h"
+#include "train/internal.h"
+
+typedef struct { const char *name, *config; } family;
+
+#define SIZES "\"hidden_size\": 256, \"intermediate_size\": 512, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 61," \
+              " \"max_position_embeddings\": 64, \"bos_token_id\": 1, \"eos_token_id\": 0, \"num_key_value_heads\": 2"
+
+static const family families[] = {
+    { "llama", "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"tie_word_embeddings\": false, " SIZES "}" },
+    { "qwen3", "{\"model_type\": \"qwen3\", \"architectures\": [\"Qwen3ForCausalLM\"], \"tie_word_embeddings\": true, \"head_dim\": 64, " SIZES "}" },
+    { "gpt2", "{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2LMHeadModel\"], \"n_embd\": 256, \"n_layer\": 2, \"n_head\": 4, \"n_inner\": 512,"
+              " \"n_positions\": 64, \"vocab_size\": 61, \"bos_token_id\": 0, \"eos_token_id\": 0}" },
+    { "mixtral", "{\"model_type\": \"mixtral\", \"architectures\": [\"MixtralForCausalLM\"], \"tie_word_embeddings\": false, \"num_local_experts\": 4,"
+                 " \"num_experts_per_tok\": 2, " SIZES "}" },
+};
+
+/* ---- files ---- */
+
+static const char *at(const char *name) { return temp_path(&dir, name); }
+
+static void drop(const char *name) { assert_int_equal(nftw(at(name), temp_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0); }
+
+/* A folder with the family's model, in fp32, and NAME-f32.gguf. */
+static void make_model(const family *f)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 }), *shapes = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
+    rp_model_config config = { .family = NULL };
+    rp_gguf_outcome outcome;
+    rp_model_files *files;
+    rp_report report;
+    rp_model *model;
+    char json[64], gguf[64];
+
+    snprintf(json, sizeof json, "%s.json", f->name);
+    snprintf(gguf, sizeof gguf, "%s-f32.gguf", f->name);
+    temp_text(&dir, json, f->config);
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_config_load(ctx, at(json), NULL, &report, &config));
+    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
+    rp__model_init(model, 7);
+    assert_int_equal(mkdir(at(f->name), 0777), 0);
+    assert_ok(ctx, rp__model_export(model, at(f->name)));
+    rp__model_free(model);
+    assert_ok(shapes, rp__model_files_open(shapes, at(f->name), NULL, &report, &files));
+    assert_ok(shapes, rp__model_files_config(files, &config));
+    assert_ok(shapes, rp__model_build(shapes, &config, RP_F32, &model));
+    assert_ok(shapes, rp__gguf_export(model, files, &(rp_gguf_options){ .type = "F32" }, at(gguf), &report, &outcome));
+    rp__model_free(model);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    test_ctx_free(shapes);
+    test_ctx_free(ctx);
+}
+
+static bool is_matrix(const rp_gguf_tensor *t) { return t->ndim >= 2 && t->dim[t->ndim - 1] % RP_QUANT_MOST == 0; }
+
+static void upper(const char *from, char *to)
+{
+    while ((*to++ = (char)(*from >= 'a' && *from <= 'z' ? *from - 32 : *from))) from++;
+}
+
+/* The same model with random blocks of a type in place of all matrices. */
+static void make_gguf(const family *f, const rp_quant_type *type, const char *name)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    char source[64], theirs[32];
+    rp_gguf_writer *w;
+    rp_gguf *from;
+
+    snprintf(source, sizeof source, "%s-f32.gguf", f->name);
+    upper(type->name, theirs);
+    assert_ok(ctx, rp__gguf_open(ctx, at(source), &from));
+    assert_ok(ctx, rp__gguf_create(ctx, at(name), &w));
+    for (int64_t i = 0; i < rp__gguf_n_values(from); i++) assert_ok(ctx, rp__gguf_add_copy(w, rp__gguf_value_at(from, i)));
+    for (int64_t i = 0; i < rp__gguf_n_tensors(from); i++) {
+        const rp_gguf_tensor *t = rp__gguf_tensor_at(from, i);
+        assert_ok(ctx, rp__gguf_add_tensor(w, t->name, is_matrix(t) ? theirs : t->type, t->ndim, t->dim));
+    }
+    for (int64_t i = 0; i < rp__gguf_n_tensors(from); i++) {
+        const rp_gguf_tensor *t = rp__gguf_tensor_at(from, i);
+        int64_t bytes  = is_matrix(t) ? rp__quant_bytes(type, t->elems) : t->bytes;
+        uint8_t *block = rp__host_alloc(ctx, bytes);
+        if (is_matrix(t)) quant_fill(type, t->elems, block, (unsigned)i + 1);
+        else assert_ok(ctx, rp__gguf_read_bytes(from, t, 0, bytes, block));
+        assert_ok(ctx, rp__gguf_put(w, block, bytes));
+        rp__release(block);
+    }
+    assert_ok(ctx, rp__gguf_commit(w));
+    rp__gguf_close(from);
+    test_ctx_free(ctx);
+}
+
+/* Writes what a folder's weights are after they have been quantised, in fp32. */
+static void make_dequantised(const family *f, rp_dtype dtype, const char *to)
+{
+    rp_ctx *ctx            = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_model_config config = { .family = NULL };
+    rp_model_files *files;
+    rp_report report;
+    rp_model *model;
+
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, at(f->name), NULL, &report, &files));
+    assert_ok(ctx, rp__model_files_quantise(files, false, dtype));
+    assert_ok(ctx, rp__model_files_config(files, &config));
+    config.quant.all_frozen = true;
+    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
+    assert_ok(ctx, rp__model_load(model, files));
+    assert_int_equal(mkdir(at(to), 0777), 0);
+    assert_ok(ctx, rp__model_export(model, at(to)));
+    rp__model_free(model);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    test_ctx_free(ctx);
+}
+
+/* ---- runs ---- */
+
+enum { MOST = 16 };
+typedef struct { int n; char text[MOST][600]; } list;
+
+static void add(list *s, const char *format, ...)
+{
+    va_list values;
+
+    assert_true(s->n < MOST);
+    va_start(values, format);
+    vsnprintf(s->text[s->n], sizeof s->text[0], format, values);
+    va_end(values);
+    s->n++;
+}
+
+enum { QUANTIZE = 2, STEPS = 4, LORA = 6 };
+
+static void change(list *s, int i, const char *text) { snprintf(s->text[i], sizeof s->text[i], "%s", text); }
+
+static list settings_of(const char *path, const char *quantize, const char *dtype, const char *more)
+{
+    list s = { .n = 0 };
+
+    add(&s, "model.config=null");
+    add(&s, "model.path=%s", at(path));
+    add(&s, "model.quantize=%s", quantize);
+    add(&s, "dtype=%s", dtype);
+    add(&s, "max_steps=2");
+    add(&s, "tokenizer.path=null");
+    add(&s, "lora={rank: 4, modules: [all-linear]}");
+    add(&s, "%s", more);
+    return s;
+}
+
+static bool is_quantised(const rp_trainer *t)
+{
+    for (int i = 0; i < rp__model_n_params(t->engine.model); i++)
+        if (rp__is_quant(rp__model_param(t->engine.model, i)->whole.dtype)) return true;
+    return false;
+}
+
+/* The parameters' share of the ledger is the bytes of the parameters, in blocks where they are quantised. */
+static void check_ledger(const run *r, bool quantised)
+{
+    int64_t bytes = 0;
+    rp_mem mem;
+
+    for (int i = 0; i < rp__model_n_params(r->trainer->engine.model); i++) bytes += rp_meta_bytes(&rp__model_param(r->trainer->engine.model, i)->whole);
+    rp_mem_read(r->ctx, 0, false, &mem);
+    assert_int_equal(mem.live_at[RP_MEM_PARAM], bytes);
+    assert_int_equal(is_quantised(r->trainer), quantised);
+}
+
+static run open_list(const list *s, const char *out)
+{
+    const char *all[MOST + 1] = { 0 };
+
+    for (int i = 0; i < s->n; i++) all[i] = s->text[i];
+    return run_open(&dir, "llama", out, all);
+}
+
+static void run_list(const list *s, const char *out)
+{
+    run r = open_list(s, out);
+
+    assert_ok(r.ctx, r.status);
+    check_ledger(&r, strcmp(s->text[QUANTIZE], "model.quantize=null") != 0);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
+    run_close(&r);
+}
+
+static int64_t reserved(const char *out)
+{
+    metrics m = metrics_of(&dir, out);
+    int64_t n = (int64_t)metric_number(m.line[0], "peak_memory_reserved");
+
+    free(m.text);
+    return n;
+}
+
+static void assert_same_run(const char *a, const char *b)
+{
+    char at_a[128], at_b[128];
+
+    assert_same_losses(&dir, a, b);
+    snprintf(at_a, sizeof at_a, "%s/final/adapter_model.safetensors", a);
+    snprintf(at_b, sizeof at_b, "%s/final/adapter_model.safetensors", b);
+    assert_same_file(&dir, at_a, at_b);
+}
+
+/* `plain` dequantised, against `path` stored as `quantize` says, under three ways to checkpoint. */
+static void compare(const char *plain, const char *path, const char *quantize, const char *dtype, const char *more)
+{
+    static const char *const modes[] = { "none", "full" };
+    list s = settings_of(plain, "null", dtype, more);
+    char budget[64];
+
+    run_list(&s, "plain");
+    for (int m = 0; m < RP_COUNT(modes); m++) {
+        s = settings_of(path, quantize, dtype, more);
+        add(&s, "activation_checkpointing.mode=%s", modes[m]);
+        run_list(&s, modes[m]);
+        assert_same_run("plain", modes[m]);
+    }
+    s = settings_of(path, quantize, dtype, more);
+    snprintf(budget, sizeof budget, "memory_budget=%" PRId64, (reserved("none") + reserved("full")) / 2);
+    add(&s, "%s", budget);
+    run_list(&s, "budget");
+    assert_same_run("plain", "budget");
+    assert_true(reserved("none") < reserved("plain"));
+    for (int i = 0; i < 4; i++) drop((const char *const[]){ "plain", "none", "full", "budget" }[i]);
+}
+
+static const char *const more[] = { "seed=4", "lora.dora=true", "lora.whole=[norm]", "lora.dropout=0.1" };
+
+static void every_type_of_gguf_trains_with_the_bits_of_dequantised_weights(void **state)
+{
+    (void)state;
+    for (int f = 0; f < RP_COUNT(families); f++) {
+        make_model(&families[f]);
+        for (rp_dtype t = RP_Q4_0; t < RP_NF4_FP32; t++) {
+            if (test_takes_samples() && (int)t % RP_COUNT(families) != f) continue;
+            make_gguf(&families[f], rp__quant_type(t), "model.gguf");
+            for (int d = 0; d < 2; d++)
+                if (!test_takes_samples() || d == (int)t / 4 % 2)
+                    compare("model.gguf", "model.gguf", "keep", d ? "bf16" : "fp32", more[((int)t + d) % RP_COUNT(more)]);
+        }
+    }
+}
+
+static void models_that_are_quantised_while_they_are_read_train_with_the_bits_of_what_was_stored(void **state)
+{
+    static const struct { const char *name; rp_dtype dtype; } types[] = { { "nf4", RP_NF4 }, { "q8_0", RP_Q8_0 }, { "q4_0", RP_Q4_0 } };
+
+    (void)state;
+    for (int f = 0; f < RP_COUNT(families); f++) {
+        make_model(&families[f]);
+        for (int t = 0; t < RP_COUNT(types); t++) {
+            char name[64];
+            if (test_takes_samples() && (f + t) % 2) continue;
+            snprintf(name, sizeof name, "%s-%s", families[f].name, types[t].name);
+            make_dequantised(&families[f], types[t].dtype, name);
+            compare(name, families[f].name, types[t].name, (f + t) % 3 ? "bf16" : "fp32", more[f]);
+        }
+    }
+}
+
+/* ---- final folders ---- */
+
+static void a_merged_model_is_that_of_the_dequantised_weights(void **state)
+{
+    (void)state;
+    for (int f = 0; f < RP_COUNT(families); f++) {
+        make_model(&families[f]);
+        make_gguf(&families[f], rp__quant_type(f % 2 ? RP_Q4_K : RP_Q5_1), "model.gguf");
+        for (int d = 0; d < 2; d++) {
+            list s = settings_of("model.gguf", "null", d ? "bf16" : "fp32", f % 2 ? "lora.dora=true" : "seed=1");
+            add(&s, "lora.merge=true");
+            run_list(&s, "plain");
+            s = settings_of("model.gguf", "keep", d ? "bf16" : "fp32", f % 2 ? "lora.dora=true" : "seed=1");
+            add(&s, "lora.merge=true");
+            run_list(&s, "kept");
+            assert_same_final(&dir, "plain", "kept");
+            assert_same_file(&dir, "plain/final/config.json", "kept/final/config.json");
+            drop("plain");
+            drop("kept");
+        }
+    }
+}
+
+/* ---- frozen layers without adapters, resumed runs ---- */
+
+static void layers_that_are_frozen_without_adapters_are_quantised_and_the_others_trained(void **state)
+{
+    static const char *const modes[] = { "null", "keep" };
+
+    (void)state;
+    make_model(&families[0]);
+    make_gguf(&families[0], rp__quant_type(RP_Q8_0), "model.gguf");
+    for (int m = 0; m < 2; m++) {
+        list s = settings_of("model.gguf", modes[m], "bf16", "freeze=[tok_embeddings, layers.0]");
+        change(&s, LORA, "lora.rank=null");
+        run_list(&s, modes[m]);
+    }
+    assert_same_losses(&dir, "null", "keep");
+    assert_same_final(&dir, "null", "keep");
+}
+
+static void a_run_resumes_beside_its_quantised_weights_and_refuses_others(void **state)
+{
+    (void)state;
+    make_model(&families[1]);
+    make_gguf(&families[1], rp__quant_type(RP_Q6_K), "model.gguf");
+    list s = settings_of("model.gguf", "keep", "bf16", "save_every_n_steps=1");
+    run_list(&s, "whole");
+    change(&s, STEPS, "max_steps=1");
+    run_list(&s, "parts");
+    change(&s, STEPS, "max_steps=2");
+    add(&s, "resume=auto");
+    run_list(&s, "parts");
+    assert_same_run("whole", "parts");
+    change(&s, STEPS, "max_steps=3");
+    make_gguf(&families[1], rp__quant_type(RP_Q5_K), "model.gguf");
+    run r = open_list(&s, "parts");
+    assert_int_equal(r.status, RP_ERR_CONFIG);
+    assert_non_null(strstr(rp_error(r.ctx), "the frozen weights of"));
+    run_close(&r);
+}
+
+static void without_frozen_weights_the_key_is_refused(void **state)
+{
+    (void)state;
+    make_model(&families[0]);
+    list s = settings_of("llama", "nf4", "bf16", "lora.rank=null");
+    change(&s, LORA, "seed=1");
+    run r = open_list(&s, "all");
+    char line[1024];
+    assert_int_equal(r.status, RP_ERR_CONFIG);
+    assert_non_null(strstr(rp__report_line(r.report.first, line, sizeof line), "'model.quantize' is for frozen weights, but all weights are trained: set "
+                                                                               "'lora.rank', 'model.adapter' or 'freeze'"));
+    run_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_type_of_gguf_trains_with_the_bits_of_dequantised_weights),
+        TEST(models_that_are_quantised_while_they_are_read_train_with_the_bits_of_what_was_stored),
+        TEST(a_merged_model_is_that_of_the_dequantised_weights),
+        TEST(layers_that_are_frozen_without_adapters_are_quantised_and_the_others_trained),
+        TEST(without_frozen_weights_the_key_is_refused),
+        TEST(a_run_resumes_beside_its_quantised_weights_and_refuses_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
