@@ -29,7 +29,7 @@ static void take_quant_rows(const void *arg, int64_t from, int64_t to)
 {
     const quant_rows_of *c = arg;
 
-    for (int64_t i = from; i < to; i++) quant_read(c->type, c->table, c->ids[i] * c->n, c->n, c->y + i * c->n);
+    for (int64_t i = from; i < to; i++) quant_read(c->type, QUANT_FLOATS, c->table, c->ids[i] * c->n, c->n, c->y + i * c->n);
 }
 
 void RP_AT_LEVEL(embedding_forward)(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, const rp_on *on)

@@ -111,7 +111,7 @@ static void pairs_pack_rows_quant(const rp_gemm *g, const void *b, int64_t j, in
         n = quant_run(j + c, columns - c);
         for (int64_t d = 0; d < depth; d += 2) {
             int64_t at = g->b_first + (k + d) * g->n + j + c, real = gemm_least(g->k - k - d, 2);
-            for (int64_t r = 0; r < real; r++) quant_halves(g->quant, b, at + r * g->n, n, run + r * QUANT_RUN);
+            for (int64_t r = 0; r < real; r++) quant_read(g->quant, QUANT_HALVES, b, at + r * g->n, n, run + r * QUANT_RUN);
             pairs_pack_pair(run, QUANT_RUN, real, n, PAIRS_SIDE * depth, to + pairs_at(d));
         }
     }
@@ -128,7 +128,7 @@ static void pairs_pack_turned_quant(const rp_gemm *g, const void *b, int64_t j, 
         for (int64_t d = 0; d < real; d += n) {
             n = quant_run(k + d, real - d);
             for (int64_t r = 0; r < rows; r++)
-                quant_halves(g->quant, b, g->b_first + (j + c + r) * g->k + k + d, n, run + r * QUANT_RUN);
+                quant_read(g->quant, QUANT_HALVES, b, g->b_first + (j + c + r) * g->k + k + d, n, run + r * QUANT_RUN);
             pairs_pack_turned(run, QUANT_RUN, rows, n, panel + d * PAIRS_SIDE);
         }
     }

@@ -1,34 +1,44 @@
-/* kernels/cpu/quant.h -- rows of quantised matrices for the kernels of a level, with this level's copies of the decoders. */
+/* kernels/cpu/quant.h -- rows of quantised matrices for the kernels of a level, by this level's decoders (quant.c). */
 #ifndef RP_KERNELS_CPU_QUANT_H
 #define RP_KERNELS_CPU_QUANT_H
 
-#include "base/quant_decode.h"
+#include "base/quant.h"
 #include "kernels/cpu/cpu.h"
 
-static rp_quant_decode *const quant_decoders[] = {
-#define RP_QUANT(dtype, name, elems, bytes) rp__blocks_##name,
-#define RP_QUANT_GROUPED(dtype, name, elems, bytes, group, head) rp__blocks_##name,
-#include "base/quant.def"
-#undef RP_QUANT
-#undef RP_QUANT_GROUPED
-};
+/* To float; to uint16_t, rounded to bf16; to float, rounded to bf16. */
+typedef enum { QUANT_FLOATS, QUANT_HALVES, QUANT_ROUNDED, QUANT_OUTPUTS } quant_output;
+/* Decodes n blocks, from number `block` on. */
+typedef void quant_decode(const uint8_t *base, int64_t block, int64_t n, void *to);
+/* By dtype, counted from RP_Q4_0. */
+extern quant_decode *const RP_AT_LEVEL(quant_decoders)[][QUANT_OUTPUTS];
 
-/* Elements [at, at + n) as fp32, not rounded. */
-static inline void quant_read(const rp_quant_type *type, const void *from, int64_t at, int64_t n, float *to)
+enum { QUANT_RUN = RP_QUANT_MOST };     /* elements decoded at a time: a whole number of blocks of every type */
+
+/* Elements [at, at + n), which need not be whole blocks. */
+static inline void quant_read(const rp_quant_type *type, quant_output out, const void *from, int64_t at, int64_t n, void *to)
 {
-    rp__quant_span(type, quant_decoders[type->dtype - RP_Q4_0], from, at, n, to);
+    quant_decode *decode = RP_AT_LEVEL(quant_decoders)[type->dtype - RP_Q4_0][out];
+    int64_t each = type->block_elems, size = out == QUANT_HALVES ? 2 : 4, done;
+    float some[QUANT_RUN];
+
+    for (uint8_t *here = to; n > 0; n -= done, at += done, here += done * size) {
+        int64_t inside = at % each;
+        if (!inside && n >= each) {
+            done = n / each * each;
+            decode(from, at / each, n / each, here);
+            continue;
+        }
+        done = each - inside < n ? each - inside : n;
+        decode(from, at / each, 1, some);
+        memcpy(here, (const uint8_t *)some + inside * size, (size_t)(done * size));
+    }
 }
 
-/* Rounded to dtype, and stored as fp32. */
+/* As fp32, rounded to dtype. */
 static inline void quant_rounded(rp_dtype dtype, const rp_quant_type *type, const void *from, int64_t at, int64_t n, float *to)
 {
-    quant_read(type, from, at, n, to);
-    if (dtype == RP_F32) return;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = rp__f32_from_bf16(rp__bf16_from_f32(to[i]));
+    quant_read(type, dtype == RP_F32 ? QUANT_FLOATS : QUANT_ROUNDED, from, at, n, to);
 }
-
-enum { QUANT_RUN = 256 };               /* elements decoded at a time: a whole number of blocks of every type */
 
 /* The part of [at, at + n) up to the next multiple of QUANT_RUN, so that a long row is decoded in whole blocks. */
 static inline int64_t quant_run(int64_t at, int64_t n)
@@ -36,16 +46,6 @@ static inline int64_t quant_run(int64_t at, int64_t n)
     int64_t run = QUANT_RUN - at % QUANT_RUN;
 
     return run < n ? run : n;
-}
-
-/* At most QUANT_RUN elements, rounded to bf16. */
-static inline void quant_halves(const rp_quant_type *type, const void *from, int64_t at, int64_t n, uint16_t *to)
-{
-    float wide[QUANT_RUN];
-
-    quant_read(type, from, at, n, wide);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) to[i] = rp__bf16_from_f32(wide[i]);
 }
 
 #endif

@@ -1,0 +1,245 @@
+/* kernels/cpu/quant_wide.h -- decodes quantised blocks with AVX-512, 32 elements at a time. The numbers are those of base/quant_decode.h: the same products
+ * and sums, of which at most one rounds.
+ *
+ *   codes of 4 or 5 bits     the values of all 16 or 32 codes are computed and rounded once, then looked up: vpermw, vpermps
+ *   other codes              (q + bias) scale - least, for two runs of 16 elements with scales of their own
+ *
+ * Needs AVX512BW and AVX512VL.
+ */
+#ifndef RP_KERNELS_CPU_QUANT_WIDE_H
+#define RP_KERNELS_CPU_QUANT_WIDE_H
+
+#include <immintrin.h>
+
+#include "base/quant_decode.h"
+#include "kernels/cpu/quant.h"
+
+INLINE __m512 quant_half(const uint8_t *p)
+{
+    uint16_t bits;
+
+    memcpy(&bits, p, sizeof bits);
+    return _mm512_set1_ps(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits))));
+}
+
+/* As rp__bf16_from_f32: the upper halves of the words are the result. */
+INLINE __m512i quant_round(__m512 v)
+{
+    __m512i bits = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+
+    return _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), bits, _mm512_set1_epi32(0x400000));
+}
+
+INLINE __m256i quant_words(__m512 v) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quant_round(v), 16)); }
+
+INLINE __m512 quant_round_wide(__m512 v) { return _mm512_castsi512_ps(_mm512_and_si512(quant_round(v), _mm512_set1_epi32((int)0xffff0000u))); }
+
+INLINE __m512 quant_count(float from, float step)
+{
+    return _mm512_fmadd_ps(_mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_ps(step), _mm512_set1_ps(from));
+}
+
+/* ---- outputs of 32 elements ---- */
+
+/* codes: 32 bytes below 16, or below 32 if `five` is set. low, high: the values of codes 0 to 15 and 16 to 31. */
+INLINE void quant_look_up(quant_output out, bool five, __m512 low, __m512 high, __m256i codes, void *to, int64_t at)
+{
+    if (out == QUANT_HALVES) {
+        __m512i table = _mm512_castsi256_si512(quant_words(low));
+        if (five) table = _mm512_inserti64x4(table, quant_words(high), 1);
+        _mm512_storeu_si512((uint16_t *)to + at, _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(codes), table));
+        return;
+    }
+    if (out == QUANT_ROUNDED) low = quant_round_wide(low);
+    if (out == QUANT_ROUNDED && five) high = quant_round_wide(high);
+    __m512i first = _mm512_cvtepu8_epi32(_mm256_castsi256_si128(codes)), second = _mm512_cvtepu8_epi32(_mm256_extracti128_si256(codes, 1));
+    _mm512_storeu_ps((float *)to + at, five ? _mm512_permutex2var_ps(low, first, high) : _mm512_permutexvar_ps(first, low));
+    _mm512_storeu_ps((float *)to + at + 16, five ? _mm512_permutex2var_ps(low, second, high) : _mm512_permutexvar_ps(second, low));
+}
+
+INLINE void quant_put(quant_output out, __m512 first, __m512 second, void *to, int64_t at)
+{
+    if (out == QUANT_HALVES) {
+        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)to + at), quant_words(first));
+        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)to + at + 16), quant_words(second));
+        return;
+    }
+    _mm512_storeu_ps((float *)to + at, out == QUANT_ROUNDED ? quant_round_wide(first) : first);
+    _mm512_storeu_ps((float *)to + at + 16, out == QUANT_ROUNDED ? quant_round_wide(second) : second);
+}
+
+/* q: 32 signed bytes; two scales, and two minima that are subtracted. */
+INLINE void quant_scaled(quant_output out, __m256i q, const float scale[2], const float least[2], void *to, int64_t at)
+{
+    __m512 first  = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(q)));
+    __m512 second = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(q, 1)));
+
+    first  = _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(scale[0]), first), _mm512_set1_ps(least[0]));
+    second = _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(scale[1]), second), _mm512_set1_ps(least[1]));
+    quant_put(out, first, second, to, at);
+}
+
+/* ---- codes of 32 elements ---- */
+
+static inline __m256i quant_bytes(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+
+/* 16 bytes: the low nibbles, then the high ones. */
+static inline __m256i quant_nibbles(const uint8_t *p)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p), mask = _mm_set1_epi8(15);
+
+    return _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(b, 4), mask), _mm_and_si128(b, mask));
+}
+
+/* 16 bytes: of each the high nibble, then the low one. */
+static inline __m256i quant_nibbles_in_turn(const uint8_t *p)
+{
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p), mask = _mm_set1_epi8(15);
+    __m128i low = _mm_and_si128(b, mask), high = _mm_and_si128(_mm_srli_epi16(b, 4), mask);
+
+    return _mm256_set_m128i(_mm_unpackhi_epi8(high, low), _mm_unpacklo_epi8(high, low));
+}
+
+/* Bits [from, from + n) of each byte. */
+INLINE __m256i quant_bits(__m256i bytes, int from, int n)
+{
+    return _mm256_and_si256(_mm256_srl_epi16(bytes, _mm_cvtsi32_si128(from)), _mm256_set1_epi8((char)((1 << n) - 1)));
+}
+
+static inline __m256i quant_fifth(__m256i codes, const uint8_t *bits)
+{
+    return _mm256_or_si256(codes, _mm256_maskz_set1_epi8(word_at(bits), 16));
+}
+
+/* ---- types: one unit of 32 elements, the u-th of a block at p ---- */
+
+#define QUANT_UNIT(name) INLINE void quant_unit_##name(quant_output out, const uint8_t *p, int u, void *to, int64_t at)
+
+QUANT_UNIT(q4_0)
+{
+    (void)u;
+    quant_look_up(out, false, _mm512_mul_ps(quant_count(-8, 1), quant_half(p)), _mm512_setzero_ps(), quant_nibbles(p + 2), to, at);
+}
+
+QUANT_UNIT(q4_1)
+{
+    (void)u;
+    quant_look_up(out, false, _mm512_fmadd_ps(quant_count(0, 1), quant_half(p), quant_half(p + 2)), _mm512_setzero_ps(), quant_nibbles(p + 4), to, at);
+}
+
+QUANT_UNIT(q5_0)
+{
+    __m512 d = quant_half(p);
+
+    (void)u;
+    quant_look_up(out, true, _mm512_mul_ps(quant_count(-16, 1), d), _mm512_mul_ps(quant_count(0, 1), d), quant_fifth(quant_nibbles(p + 6), p + 2), to, at);
+}
+
+QUANT_UNIT(q5_1)
+{
+    __m512 d = quant_half(p), m = quant_half(p + 2);
+
+    (void)u;
+    quant_look_up(out, true, _mm512_fmadd_ps(quant_count(0, 1), d, m), _mm512_fmadd_ps(quant_count(16, 1), d, m),
+                  quant_fifth(quant_nibbles(p + 8), p + 4), to, at);
+}
+
+QUANT_UNIT(q8_0)
+{
+    __m512 d   = quant_half(p);
+    __m256i q  = quant_bytes(p + 2);
+
+    (void)u;
+    quant_put(out, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(q))), d),
+              _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(q, 1))), d), to, at);
+}
+
+QUANT_UNIT(iq4_nl)
+{
+    __m512 values = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)curve)));
+
+    (void)u;
+    quant_look_up(out, false, _mm512_mul_ps(quant_half(p), values), _mm512_setzero_ps(), quant_nibbles(p + 2), to, at);
+}
+
+QUANT_UNIT(q2_k)
+{
+    float d = half_at(p + 80), m = half_at(p + 82);
+    float scale[2] = { d * (float)(p[2 * u] & 15), d * (float)(p[2 * u + 1] & 15) };
+    float least[2] = { m * (float)(p[2 * u] >> 4), m * (float)(p[2 * u + 1] >> 4) };
+
+    quant_scaled(out, quant_bits(quant_bytes(p + 16 + 32 * (u / 4)), 2 * (u % 4), 2), scale, least, to, at);
+}
+
+QUANT_UNIT(q3_k)
+{
+    static const float none[2] = { 0, 0 };
+    float d   = half_at(p + 108), scale[2] = { d * (float)scale_of_16(p + 96, 2 * u), d * (float)scale_of_16(p + 96, 2 * u + 1) };
+    __m256i q = quant_bits(quant_bytes(p + 32 + 32 * (u / 4)), 2 * (u % 4), 2), high = quant_bits(quant_bytes(p), u, 1);
+
+    quant_scaled(out, _mm256_sub_epi8(_mm256_or_si256(q, _mm256_slli_epi16(high, 2)), _mm256_set1_epi8(4)), scale, none, to, at);
+}
+
+INLINE __m512 quant_ramp(float from, float scale, float least)
+{
+    return _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(scale), quant_count(from, 1)), _mm512_set1_ps(least));
+}
+
+QUANT_UNIT(q4_k)
+{
+    float scale, least;
+
+    scale_at(p + 4, u, half_at(p), half_at(p + 2), &scale, &least);
+    quant_look_up(out, false, quant_ramp(0, scale, least), _mm512_setzero_ps(), quant_bits(quant_bytes(p + 16 + u / 2 * 32), (u & 1) * 4, 4), to, at);
+}
+
+QUANT_UNIT(q5_k)
+{
+    __m256i codes = quant_bits(quant_bytes(p + 48 + u / 2 * 32), (u & 1) * 4, 4), high = quant_bits(quant_bytes(p + 16), u, 1);
+    float scale, least;
+
+    scale_at(p + 4, u, half_at(p), half_at(p + 2), &scale, &least);
+    quant_look_up(out, true, quant_ramp(0, scale, least), quant_ramp(16, scale, least), _mm256_or_si256(codes, _mm256_slli_epi16(high, 4)), to, at);
+}
+
+QUANT_UNIT(q6_k)
+{
+    static const float none[2] = { 0, 0 };
+    float d     = half_at(p + 208), scale[2] = { d * (float)(int8_t)p[192 + 2 * u], d * (float)(int8_t)p[193 + 2 * u] };
+    __m256i low = quant_bits(quant_bytes(p + u / 4 * 64 + (u & 1) * 32), (u & 2) * 2, 4), high = quant_bits(quant_bytes(p + 128 + u / 4 * 32), (u & 3) * 2, 2);
+
+    quant_scaled(out, _mm256_sub_epi8(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), _mm256_set1_epi8(32)), scale, none, to, at);
+}
+
+INLINE void quant_unit_of_nf4(quant_output out, float scale, const uint8_t *codes, void *to, int64_t at)
+{
+    quant_look_up(out, false, _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_loadu_ps(rp__nf4_value)), _mm512_setzero_ps(), quant_nibbles_in_turn(codes),
+                  to, at);
+}
+
+QUANT_UNIT(nf4_fp32) { quant_unit_of_nf4(out, rp__f32_from_bits(word_at(p)), p + 4 + 16 * u, to, at); }
+
+/* ---- decoders ---- */
+
+#define RP_QUANT(dtype, name, elems, bytes) \
+    INLINE void quant_blocks_##name(quant_output out, const uint8_t *base, int64_t block, int64_t n, void *to) \
+    { \
+        const uint8_t *p = base + block * (bytes); \
+        for (int64_t b = 0; b < n; b++, p += (bytes)) \
+            for (int u = 0; u < (elems) / 32; u++) quant_unit_##name(out, p, u, to, b * (elems) + 32 * u); \
+    }
+#define RP_QUANT_GROUPED(dtype, name, elems, bytes, group, head) \
+    INLINE void quant_blocks_##name(quant_output out, const uint8_t *base, int64_t block, int64_t n, void *to) \
+    { \
+        for (int64_t b = 0; b < n; b++) { \
+            const uint8_t *codes = rp__nf4_block((uint8_t *)(uintptr_t)base, block + b) + 1; \
+            float scale          = rp__nf4_scale(base, block + b); \
+            for (int u = 0; u < 2; u++) quant_unit_of_nf4(out, scale, codes + 16 * u, to, b * (elems) + 32 * u); \
+        } \
+    }
+#include "base/quant.def"
+#undef RP_QUANT
+#undef RP_QUANT_GROUPED
+
+#endif
