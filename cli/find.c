@@ -4,8 +4,8 @@
  *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: group size), reduce_behind, optimizer_in_bwd,
  *              keep_logits, reserved_bytes, peak_bytes, comm_bytes, overhead,
  *              step_seconds, tokens_per_second }] }
- *   --fit --json    { budget_bytes, planned, machine, measured, ways: [{ way, lora_rank (0: no fresh adapter), state_dtype (null: no states), max_seq_len,
- *              batch_size, gradient_accumulation_steps, reserved_bytes, overhead, step_seconds, tokens_per_second, own }] } */
+ *   --fit --json    { budget_bytes, planned, machine, measured, ways: [{ way, lora_rank (0: no fresh adapter), quantize, state_dtype (null: no states),
+ *              max_seq_len, batch_size, gradient_accumulation_steps, reserved_bytes, overhead, step_seconds, tokens_per_second, own }] } */
 #include "cli/forecast.h"
 
 #include "base/report.h"
@@ -118,8 +118,8 @@ static void fit_print_json(const rp_fit *f)
 
     for (int i = 0; i < f->n; i++) {
         const rp_fit_row *r = &f->row[i];
-        json_array_append_new(all, json_pack("{s:s, s:I, s:s?, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:b}", "way", r->way, "lora_rank", (json_int_t)r->rank,
-                                             "state_dtype", r->states, "max_seq_len", (json_int_t)r->length, "batch_size", (json_int_t)r->batch_size,
+        json_array_append_new(all, json_pack("{s:s, s:I, s:s?, s:s?, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:b}", "way", r->way, "lora_rank", (json_int_t)r->rank,
+                                             "quantize", r->quantize, "state_dtype", r->states, "max_seq_len", (json_int_t)r->length, "batch_size", (json_int_t)r->batch_size,
                                              "gradient_accumulation_steps", (json_int_t)r->accumulation, "reserved_bytes", (json_int_t)r->reserved, "overhead",
                                              r->overhead, "step_seconds", r->seconds, "tokens_per_second", r->tokens_per_second, "own", r->own));
     }
@@ -133,16 +133,17 @@ static void fit_print_text(const rp_fit *f)
     char size[RP_SIZE_CHARS];
 
     printf("%d ways to train fit %s\n\n", f->n, cli_size(size, f->budget));
-    printf("%-11s  %6s  %6s  %5s  %12s  %16s  %9s  %10s  %8s\n", "trained", "states", "length", "batch", "accumulation", "reserved", "overhead", "step, s",
+    printf("%-12s  %6s  %6s  %5s  %12s  %16s  %9s  %10s  %8s\n", "trained", "states", "length", "batch", "accumulation", "reserved", "overhead", "step, s",
            "tokens/s");
     for (int i = 0; i < f->n; i++) {
         const rp_fit_row *r = &f->row[i];
-        printf("%-11s  %6s  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %16s  %7.2f %%  %10.3f  %8.0f%s\n", r->way, r->states ? r->states : "-", r->length,
+        printf("%-12s  %6s  %6" PRId64 "  %5" PRId64 "  %12" PRId64 "  %16s  %7.2f %%  %10.3f  %8.0f%s\n", r->way, r->states ? r->states : "-", r->length,
                r->batch_size, r->accumulation, cli_size_cell(size, r->reserved), 100 * r->overhead, r->seconds, r->tokens_per_second,
                r->own ? "  as in the recipe" : "");
     }
     printf("\nthe first: ");
     if (first->rank) printf("lora.rank=%" PRId64 " ", first->rank);
+    if (first->quantize) printf("model.quantize=%s ", first->quantize);
     if (first->states) printf("optimizer.state_dtype=%s ", first->states);
     printf("max_seq_len=%" PRId64 " batch_size=%" PRId64 " gradient_accumulation_steps=%" PRId64 " activation_checkpointing.mode=auto memory_budget=%" PRId64
            "\n", first->length, first->batch_size, first->accumulation, f->budget);

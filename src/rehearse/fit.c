@@ -1,6 +1,6 @@
 /* rehearse/fit.c -- plan --fit: the ways to train a recipe's model that fit a memory budget. Each is planned, none is run.
  *
- *   way      all weights · adapters on the frozen model
+ *   way      all weights · adapters on the frozen model · on the frozen model in 8 bits, in 4 bits
  *   states   the dtypes that the optimizer's states can have
  *   length   that of the recipe, up to four times as long within the model's context, and down to a quarter
  *   batch    the largest one, from the recipe's down, that fits; a step has as many samples as the recipe's
@@ -24,9 +24,16 @@ enum { LEAST_LENGTH = 64 };
 typedef struct {
     const char *name;
     int64_t rank;                       /* of adapters; 0: all weights are trained */
+    int quantize;                       /* model.quantize … */
+    const char *type;                   /* … and its name; NULL: none */
 } way;
 
-static const way ways[] = { { "all weights", 0 }, { "LoRA", 16 } };
+static const way ways[] = {
+    { "all weights", 0, RP_QUANTIZE_NO, NULL },
+    { "LoRA", 16, RP_QUANTIZE_NO, NULL },
+    { "LoRA on q8_0", 16, RP_QUANTIZE_Q8_0, "q8_0" },
+    { "LoRA on nf4", 16, RP_QUANTIZE_NF4, "nf4" },
+};
 
 static const struct { const char *name; int dtype; } states[] = { { "fp32", RP_STATE_FP32 }, { "bf16", RP_STATE_BF16 } };
 
@@ -39,8 +46,8 @@ typedef struct {
 
 static bool has_states(const rp_recipe *r) { return r->optimizer.name == RP_OPTIMIZER_ADAMW || r->optimizer.momentum > 0 || r->optimizer.master_weights; }
 
-/* A recipe's own adapter keeps its rank, and the adapter of a folder its way. */
-static bool may_go(const rp_recipe *r, const way *w) { return w->rank || !r->model.adapter; }
+/* A recipe's own adapter keeps its rank, and the adapter of a folder its way. Random weights are not quantised. */
+static bool may_go(const rp_recipe *r, const way *w) { return w->quantize ? r->model.path || r->model.stand_in : w->rank || !r->model.adapter; }
 
 static rp_recipe recipe_of(const rp_recipe *recipe, const way *w, int64_t length)
 {
@@ -48,6 +55,7 @@ static rp_recipe recipe_of(const rp_recipe *recipe, const way *w, int64_t length
 
     if (!w->rank) r.lora.rank.set = false;
     else if (!r.lora.rank.set && !r.model.adapter) r.lora.rank = (rp_opt_int){ true, w->rank };
+    r.model.quantize                        = w->quantize;
     r.max_seq_len                           = length;
     r.activation_checkpointing.mode         = RP_MODE_AUTO;
     r.activation_checkpointing.n_conditions = 0;
@@ -60,13 +68,13 @@ static void fill_row(const fitting *x, const way *w, const rp_recipe *r, const r
 {
     double tokens = (double)(r->batch_size * r->gradient_accumulation_steps * r->max_seq_len) * (r->dist.ranks.set ? (double)r->dist.ranks.value : 1);
 
-    *row = (rp_fit_row){ .way = w->name, .rank = r->lora.rank.set ? r->lora.rank.value : 0, .length = r->max_seq_len, .batch_size = r->batch_size,
+    *row = (rp_fit_row){ .way = w->name, .quantize = w->type, .rank = r->lora.rank.set ? r->lora.rank.value : 0, .length = r->max_seq_len, .batch_size = r->batch_size,
                          .accumulation = r->gradient_accumulation_steps, .reserved = p->placement.height, .seconds = p->seconds + p->recompute_seconds };
     for (int i = 0; has_states(r) && i < RP_COUNT(states); i++)
         if (states[i].dtype == r->optimizer.state_dtype) row->states = states[i].name;
     row->overhead          = p->seconds > 0 ? p->recompute_seconds / p->seconds : 0;
     row->tokens_per_second = row->seconds > 0 ? tokens / row->seconds : 0;
-    row->own               = !w->rank == !(x->recipe->lora.rank.set || x->recipe->model.adapter) && r->max_seq_len == x->recipe->max_seq_len &&
+    row->own               = !w->rank == !(x->recipe->lora.rank.set || x->recipe->model.adapter) && w->quantize == x->recipe->model.quantize && r->max_seq_len == x->recipe->max_seq_len &&
                r->optimizer.state_dtype == x->recipe->optimizer.state_dtype;
 }
 
@@ -111,6 +119,7 @@ static rp_status try_length(fitting *x, const way *w, int64_t length, bool *fits
     RP_TRY(RP_GROW(x->base->caller, x->out->row, x->room, x->out->n + RP_COUNT(states)));
     rp_model_config config = rp__config_share(&x->base->source.config);
     if (!x->recipe->model.adapter) config.adapter = (rp_adapter_config){ 0 };
+    rp__source_quantise_config(&recipe, &config);
     rp_status status = recipe.lora.rank.set ? rp__source_adapt(x->base->caller, &recipe, &config) : RP_OK;
     if (status == RP_OK) {
         status       = rp__rehearsal_open_like(x->base->caller, &recipe, NULL, &config, &other);
@@ -133,13 +142,14 @@ static rp_status try_way(fitting *x, const way *w)
 
 /* ---- all rows ---- */
 
-/* Training all weights comes before adapters, a longer text before a shorter one, then the faster row. */
+/* All weights come before adapters, a longer text before a shorter one, a model as it is before a quantised one; then the faster row. */
 static int better(const void *a, const void *b)
 {
     const rp_fit_row *x = a, *y = b;
 
     if (!x->rank != !y->rank) return x->rank ? 1 : -1;
     if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    if (!x->quantize != !y->quantize) return x->quantize ? 1 : -1;
     return (x->tokens_per_second < y->tokens_per_second) - (x->tokens_per_second > y->tokens_per_second);
 }
 

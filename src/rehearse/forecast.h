@@ -118,7 +118,8 @@ void rp__find_close(rp_find *found);
 /* ---- the ways to train a model that fit a given memory ---- */
 
 typedef struct {
-    const char *way, *states;           /* "all weights", "LoRA" · the states' dtype; NULL: the optimizer has none */
+    const char *way, *states;           /* "all weights", "LoRA" … · the states' dtype; NULL: the optimizer has none */
+    const char *quantize;               /* of model.quantize; NULL: null */
     int64_t rank;                       /* of fresh adapters; 0: none */
     int64_t length, batch_size, accumulation, reserved;
     double seconds, overhead, tokens_per_second;    /* as in rp_setting */

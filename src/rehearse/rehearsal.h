@@ -37,6 +37,8 @@ rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *recipe, const char *ke
 rp_status rp__source_unless_absent(rp_ctx *ctx, rp_status status, const char *folder, const char *name);
 /* Let the files store weights as `model.quantize` says. errors as rp__model_files_quantise */
 rp_status rp__source_quantise(const rp_recipe *recipe, rp_model_files *files);
+/* The same for a config without files. `model.quantize` is not keep. */
+void rp__source_quantise_config(const rp_recipe *recipe, rp_model_config *config);
 /* Returns the config with a second reference to its source, to build a second model from. */
 rp_model_config rp__config_share(const rp_model_config *config);
 

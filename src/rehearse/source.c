@@ -111,6 +111,13 @@ rp_status rp__source_quantise(const rp_recipe *r, rp_model_files *files)
     return r->model.quantize ? rp__model_files_quantise(files, r->model.quantize == RP_QUANTIZE_KEEP, quantized[r->model.quantize]) : RP_OK;
 }
 
+void rp__source_quantise_config(const rp_recipe *r, rp_model_config *config)
+{
+    json_decref(config->quant.types);
+    config->quant.types = NULL;
+    config->quant.dtype = quantized[r->model.quantize];
+}
+
 static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
     rp_status status = rp__model_files_open(ctx, r->model.path, r->model.overrides, report, &out->files);
@@ -127,7 +134,7 @@ static rp_status read_shapes(rp_ctx *ctx, const rp_recipe *r, rp_report *report,
     RP_CHECK(ctx, r->model.quantize != RP_QUANTIZE_KEEP, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they "
              "are not there: name a type");
     RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
-    out->config.quant.dtype = quantized[r->model.quantize];
+    rp__source_quantise_config(r, &out->config);
     return RP_OK;
 }
 
