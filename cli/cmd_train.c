@@ -52,11 +52,13 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 {
     const rp_trainer_info *info = rp__trainer_info(t);
     const rp_step_usage *found   = &info->rehearsal;
-    char ranks[RP_SIZE_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS], name[CLI_LINE_CHARS];
+    char ranks[RP_SIZE_CHARS], peak[RP_SIZE_CHARS], reserved[RP_SIZE_CHARS], quantised[RP_SIZE_CHARS], gathered[RP_UNITS_CHARS], name[CLI_LINE_CHARS];
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", cli_one_line(r->model.path ? r->model.path : r->model.config, name),
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
     if (info->n_trained < info->n_params) fprintf(stderr, "trained        %" PRId64 " of them; the others are frozen\n", info->n_trained);
+    if (info->n_quantised)
+        fprintf(stderr, "quantised      %" PRId64 " of them, in %s\n", info->n_quantised, rp__size_text(quantised, info->quantised_bytes));
     print_data("data", &r->dataset, &info->data);
     if (info->val.n_samples) print_data("validation", &r->dataset_val, &info->val);
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %s%" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",

@@ -1,4 +1,4 @@
-/* gguf/types.c -- the table of tensor types, and the dequantisers of those that no tensor of the library has (base/quant_decode.h has the others).
+/* gguf/types.c -- the table of tensor types, and dequantisers. base/quant_decode.h has those of types that tensors may have, too.
  *
  *   IQ4_XS  d fp16 | 8 high pairs of s | 4 bytes of their nibbles | 8 times 16 bytes   curve[q] ((s - 32) d)
  *   TQ1_0   48 bytes of five base-3 digits, 4 of four | d fp16                         (q - 1) d

@@ -150,7 +150,8 @@ struct exporter {
     rp_merge merge;                     /* only on the rank that writes */
     float *magnitude;                   /* room for one magnitude if any adapter has one */
     void *merged;                       /* one merged row */
-    void *decoded;                      /* a window of a quantised weight; NULL: there is none */
+    void *decoded;                      /* elements of a quantised weight; NULL: there is none */
+    int64_t decoded_bytes;
     rp_status status;                   /* of writing */
 };
 
@@ -217,6 +218,18 @@ static rp_status create(exporter *x)
     return status;
 }
 
+/* A window for decoded elements, which has room for a row of any weight; nothing if no weight is quantised. */
+static rp_status take_decoded(exporter *x)
+{
+    for (int i = 0; i < x->n; i++) {
+        const rp_meta *w = &x->all[i].param->whole;
+        int64_t row      = w->dim[0] * (int64_t)sizeof(double), least = row > WINDOW_BYTES ? row : WINDOW_BYTES;
+        if (rp__is_quant(w->dtype) && least > x->decoded_bytes) x->decoded_bytes = least;
+    }
+    x->decoded = x->decoded_bytes ? rp__host_alloc(x->ctx, x->decoded_bytes) : NULL;
+    return x->decoded || !x->decoded_bytes ? RP_OK : RP_ERR_MEMORY;
+}
+
 static rp_status prepare(exporter *x, rp_model *model)
 {
     x->all     = rp__host_alloc(x->ctx, x->n * (int64_t)sizeof *x->all);
@@ -227,8 +240,7 @@ static rp_status prepare(exporter *x, rp_model *model)
     RP_TRY(name_all(model, x->adapters, x->all, x->tensor));
     RP_TRY(prepare_merge(x));
     if (!x->writes) return RP_OK;
-    for (int i = 0; i < x->n && !x->decoded; i++)
-        if (rp__is_quant(x->all[i].param->whole.dtype) && !(x->decoded = rp__host_alloc(x->ctx, WINDOW_BYTES))) return RP_ERR_MEMORY;
+    RP_TRY(take_decoded(x));
     if (x->ranks > 1 || x->ctx->host) RP_TRY(take_window(x));
     return create(x);
 }
@@ -341,11 +353,10 @@ static void decode_columns(const exporter *x, const rp_param *p, const void *bas
 static rp_status put_quant(exporter *x, const rp_param *p, int64_t from, int64_t to)
 {
     bool turned  = is_turned(rp__model_config(x->model), p);
-    int64_t unit = turned ? p->whole.dim[0] : 1, step = WINDOW_BYTES / rp_dtype_bytes(dtype_of(x, p)) / unit * unit;
+    int64_t unit = turned ? p->whole.dim[0] : 1, step = x->decoded_bytes / rp_dtype_bytes(dtype_of(x, p)) / unit * unit;
     rp_host h;
 
     if (!x->writes) return RP_OK;
-    RP_CHECK(x->ctx, step, RP_ERR_UNSUPPORTED, "cannot write '%s': %" PRId64 " rows are too many", p->path, unit);
     RP_TRY(rp__tensor_host_all(p->tensor, RP_HOST_READ, &h));
     for (int64_t at = from, n; at < to; at += n) {
         n = to - at < step ? to - at : step;

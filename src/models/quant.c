@@ -120,7 +120,7 @@ rp_status rp__quant_types(rp_weight_loader *l, json_t **out)
     }
     if (status == RP_OK) *out = types;
     else json_decref(types);
-    return status == RP_ERR_MEMORY ? rp_fail(l->ctx, status, "cannot allocate host memory for the types of '%s'", l->path) : status;
+    return status == RP_OK ? RP_OK : rp_fail(l->ctx, RP_ERR_MEMORY, "cannot allocate host memory for the types of '%s'", l->path);
 }
 
 /* ---- bitsandbytes ---- */
@@ -185,7 +185,7 @@ static bool has_shape(const json_t *state, const rp_meta *m)
 
 static bool is_number(const json_t *state, const char *key, json_int_t value) { return json_integer_value(json_object_get(state, key)) == value; }
 
-/* Finds the parts of a weight and checks them. Returns what is wrong; NULL: nothing. If out->status is an error, the result means nothing. */
+/* Finds the parts of a weight and checks them. Returns the error; NULL: there is none. Ignore it if out->status is an error. */
 static const char *check_nf4(const rp_weight_loader *l, const rp_weight_part *p, const json_t *state, nf4 *out)
 {
     const char *name = p->from.st->name, *kind = json_string_value(json_object_get(state, "quant_type"));

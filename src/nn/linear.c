@@ -5,7 +5,7 @@
 typedef struct {
     rp_module m;
     int64_t in, out;
-    rp_dtype dtype;                       /* of the layer's output, whatever the weight is stored as */
+    rp_dtype dtype;                       /* of the output; the weight may be quantised */
     bool in_out;
     rp_lora_modules adapter;              /* rank 0: no adapter */
 } linear;

@@ -35,8 +35,7 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "dropout probability; null: the values of the model's config" },
     { "model.overrides", KEY_MAP, AT(model.overrides), "{}", .help = "values that replace keys of the model's config" },
     { "model.quantize", KEY_WORD, AT(model.quantize), "null", "null keep nf4 q8_0 q4_0",
-      .help = "how frozen matrices are stored; keep: those that are quantised in the files keep their types; nf4, q8_0, q4_0: all are quantised while "
-              "they are read; null: as `dtype`" },
+      .help = "how frozen matrices are stored; keep: quantised as in the files; nf4, q8_0, q4_0: quantised while they are read; null: as `dtype`" },
     { "model.adapter", KEY_TEXT, AT(model.adapter), "null", .flags = KEY_NULL,
       .help = "a folder with a low-rank adapter of the model, in the format of peft" },
     { "freeze", KEY_TEXTS, AT(freeze), "[]",

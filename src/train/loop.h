@@ -24,6 +24,7 @@ typedef struct {
     int n_ranks;                        /* ranks of the run */
     int64_t n_params;                   /* elements of all parameters; a tied weight counts once */
     int64_t n_trained;                  /* elements that are not frozen */
+    int64_t n_quantised, quantised_bytes;   /* elements that are stored quantised, and their bytes */
     int64_t n_steps;                    /* of the whole run */
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
     rp_data_info data, val;             /* val: all 0 without validation */

@@ -6,6 +6,7 @@
 #include "base/bump.h"
 #include "base/file.h"
 #include "base/machine.h"
+#include "base/quant.h"
 #include "base/report.h"
 #include "comm/comm.h"
 #include "models/adapter.h"
@@ -159,6 +160,10 @@ static rp_status list_tensors(rp_trainer *t)
     if (!t->tensors) return RP_ERR_MEMORY;
     for (int i = 0; i < n_params; i++) {
         const rp_param *p = rp__model_param(t->engine.model, i);
+        if (rp__is_quant(p->whole.dtype)) {
+            t->info.n_quantised += rp_meta_elems(&p->whole);
+            t->info.quantised_bytes += rp_meta_bytes(&p->whole);
+        }
         if (!p->tensor->requires_grad) continue;
         t->tensors[t->n_tensors++] = of_param(p);
         t->info.n_trained += rp_meta_elems(&p->whole);

@@ -1,0 +1,40 @@
+# exit: 2
+# Weights that keep the blocks of their files: a run and its final folder, evaluation, a plan, and what is refused.
+# ctest: threads
+awk 'BEGIN { for (i = 0; i < 600; i++) printf "%c%c", 1 + (i * i + i / 7) % 31, 0 }' >tokens.bin
+cat >r.yaml <<'R'
+model: {path: nf4, quantize: keep}
+lora: {rank: 4, modules: [all-linear]}
+dataset: {path: tokens.bin, format: tokens}
+max_seq_len: 16
+max_steps: 2
+dtype: fp32
+threads: 1
+output_dir: run
+R
+cp -r "$SOURCE/tests/golden/nf4" nf4
+cp tokens.bin val.bin
+reprise train r.yaml 2>&1 | grep -E '^(model|trained|quantised) '
+reprise train r.yaml lora.merge=true output_dir=merged >/dev/null 2>&1
+reprise plan r.yaml --json | grep -oE '"param": [0-9]+' | head -1
+reprise inspect merged/final 2>&1 | grep -E 'quantization|q_proj'
+echo '--- refused'
+reprise train r.yaml model.quantize=null output_dir=plain
+reprise plan r.yaml lora=null
+reprise plan r.yaml model.path=absent model.stand_in=smollm2_135m
+reprise plan r.yaml model.path=null model.config=tiny_llama
+reprise train r.yaml model.quantize=int4
+#> model          nf4: 84416 parameters, fp32
+#> trained        6400 of them; the others are frozen
+#> quantised      73728 of them, in 38280 bytes (37.38 KiB)
+#> "param": 81032
+#>   model.layers.0.self_attn.q_proj.weight           F32   [64, 64]
+#> --- refused
+#2> reprise train: nf4: tensor 'model.layers.0.self_attn.q_proj.weight' is quantised by bitsandbytes, which is read only with 'model.quantize: keep', and only if the weight is not trained (and 6 more)
+#2> r.yaml:1: 'model.quantize' is for frozen weights, but all weights are trained: set 'lora.rank', 'model.adapter' or 'freeze'
+#2> reprise plan: note: 'absent' is not there: the shapes are those of 'smollm2_135m'
+#2> r.yaml: 'model.quantize: keep' stores weights as the files of 'model.path' do, and they are not there: name a type
+#2> r.yaml:1: 'model.quantize' needs 'model.path', not 'model.config'
+#2> argument 'model.config=tiny_llama': 'model.quantize: keep' stores weights as the files of 'model.path' do, and they are not there: name a type
+#2> r.yaml:8: output_dir 'run' contains a run already (config.yaml): continue it with resume=auto, or choose another output_dir
+#2> argument 'model.quantize=int4': 'model.quantize' wants null, keep, nf4, q8_0 or q4_0, not 'int4'
