@@ -163,12 +163,8 @@ static void go_on(const char *out, int n, const char *const *setting)
     run_close(&r);
 }
 
-static void either_way_goes_on_from_the_states_of_the_other(void **state)
+static void goes_on_alike(const char *const *way, const char *const *on)
 {
-    static const char *const way[] = { "dtype=bf16", "optimizer.master_weights=true", NULL };
-    static const char *const on[]  = { "dtype=bf16", "optimizer.master_weights=true", "resume=auto", NULL };
-
-    (void)state;
     run_whole(&dir, "llama", "whole", way);
     go_on("there", 5, offload(way));
     go_on("there", 12, on);
@@ -182,6 +178,25 @@ static void either_way_goes_on_from_the_states_of_the_other(void **state)
     assert_same_state("whole", "there", 12);
     assert_same_state("whole", "back", 12);
     assert_same_state("whole", "stays", 12);
+}
+
+static void either_way_goes_on_from_the_states_of_the_other(void **state)
+{
+    static const char *const way[] = { "dtype=bf16", "optimizer.master_weights=true", NULL };
+    static const char *const on[]  = { "dtype=bf16", "optimizer.master_weights=true", "resume=auto", NULL };
+
+    (void)state;
+    goes_on_alike(way, on);
+}
+
+/* The states of a weight are then several windows and a rest. */
+static void a_weight_of_several_windows_goes_on_from_either_way(void **state)
+{
+    static const char *const way[] = { "model.overrides.num_hidden_layers=1", "model.overrides.intermediate_size=20000", NULL };
+    static const char *const on[]  = { "model.overrides.num_hidden_layers=1", "model.overrides.intermediate_size=20000", "resume=auto", NULL };
+
+    (void)state;
+    goes_on_alike(way, on);
 }
 
 static void the_file_has_no_name(void **state)
@@ -280,6 +295,7 @@ int main(void)
         TEST(a_step_takes_what_was_said_and_less_than_with_states_in_memory),
         TEST(a_budget_that_states_in_memory_do_not_fit_is_kept),
         TEST(either_way_goes_on_from_the_states_of_the_other),
+        TEST(a_weight_of_several_windows_goes_on_from_either_way),
         TEST(the_file_has_no_name),
         TEST(a_disk_that_fails_is_one_sentence_and_the_last_state_is_whole),
         TEST(a_folder_that_cannot_be_is_reported_before_anything_is_written),
