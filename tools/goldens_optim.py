@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Trajectories of torch's optimizers and schedules, for tests/train/test_optim.c and test_schedule.c.
+"""Trajectories of torch's optimizers and schedules, and the codes of bitsandbytes' states in 8 bits, for tests/train/test_optim*.c and test_schedule.c.
 
-usage: python tools/goldens_optim.py > tests/train/optim_golden.json     (needs torch and transformers)
+usage: python tools/goldens_optim.py > tests/train/optim_golden.json     (needs torch, transformers and bitsandbytes)
 """
 import json
 import sys
 
 import torch
 import transformers
+from bitsandbytes.functional import create_dynamic_map
 
 STEPS, ELEMS = 12, 37
 CASES = {
@@ -63,6 +64,7 @@ def main():
         "start": floats(start),
         "grads": [floats(row) for row in grads],
         "cases": {name: trajectory(start, grads, *case) for name, case in CASES.items()},
+        "codes": {"signed": floats(create_dynamic_map(signed=True)), "unsigned": floats(create_dynamic_map(signed=False))},
         "schedules": [factors(*s) for s in SCHEDULES],
     }
     text = json.dumps(out, separators=(",", ":"))

@@ -21,7 +21,7 @@ const bench_call rp__bench_calls[] = {
 
 const bench_update rp__bench_updates[] = {
 #define RP_BENCH_CALL(...)
-#define RP_BENCH_UPDATE(name, elements, shape, when) { #name, shape, when, elements },
+#define RP_BENCH_UPDATE(name, elements, shape, when, coded) { #name, shape, when, elements, coded },
 #include "cli/bench/benches.def"
 #undef RP_BENCH_CALL
 #undef RP_BENCH_UPDATE
@@ -70,15 +70,31 @@ static rp_status run_update(void *self)
     return RP_OK;
 }
 
+/* Many magnitudes, because equal codes of states would stay in the caches. */
+static rp_status fill_grad(rp_tensor *grad)
+{
+    rp_host h;
+
+    RP_TRY(rp__tensor_host_all(grad, RP_HOST_WRITE, &h));
+    for (int64_t i = 0, n = rp_meta_elems(&grad->m); i < n; i++) {
+        float v = 1.0f / (float)(i * 37 % 4099 + 1);
+        if (grad->m.dtype == RP_BF16) ((uint16_t *)h.data)[i] = rp__bf16_from_f32(v);
+        else ((float *)h.data)[i] = v;
+    }
+    rp__tensor_host_end(&h);
+    return RP_OK;
+}
+
 static rp_status open_update(rp_ctx *ctx, const bench_item *item, timed_update *u)
 {
-    rp_optim_config config = { .name = item->update->name, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .state_dtype = item->dtype };
+    rp_optim_config config = { .name = item->update->name, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9,
+                               .state_dtype = item->update->coded ? RP_U8 : item->dtype };
     rp_meta meta           = rp_meta_1d(item->dtype, item->update->elements);
 
     RP_TRY(rp__tensor_new_named(ctx, &meta, RP_MEM_PARAM, "a parameter that is measured", &u->param));
     RP_TRY(rp__tensor_new_named(ctx, &meta, RP_MEM_GRAD, "a gradient that is measured", &u->grad));
     rp__tensor_zero(u->param);
-    rp__tensor_zero(u->grad);
+    RP_TRY(fill_grad(u->grad));
     return rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "bench", .tensor = u->param }, 1, &u->optim);
 }
 

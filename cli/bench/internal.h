@@ -11,7 +11,7 @@
 enum { RP_BENCH_MOST_ROUNDS = 101, RP_MAX_BENCH_THREADS = 256 };
 
 typedef struct { const char *op, *shape; bool usual; rp_op_case call; } bench_call;
-typedef struct { const char *name, *shape; bool usual; int64_t elements; } bench_update;
+typedef struct { const char *name, *shape; bool usual; int64_t elements; bool coded; } bench_update;     /* coded: states in 8 bits */
 typedef struct { const char *model, *mode; bool usual; int64_t rows, length; } bench_step;
 
 typedef struct {                        /* a row to measure: exactly one of the three pointers is set */

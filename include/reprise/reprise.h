@@ -105,6 +105,7 @@ RP_API const char *rp_mem_class_name(rp_mem_class mem_class);
 typedef enum {
     RP_F32, RP_BF16, RP_I32,
     RP_F64,      /* for checking gradients: the reference of each op supports it, fast kernels do not */
+    RP_U8,       /* codes of optimizer states in 8 bits; no op reads it */
     /* Blocks of weights that are not trained: ggml's, and NF4 of bitsandbytes, with fp32 scales and with quantised ones. A row is a whole number of
      * blocks, of 32 elements, of 256 (K), or of 64 (NF4). Such a tensor is read, but not written or sliced. */
     RP_Q4_0, RP_Q4_1, RP_Q5_0, RP_Q5_1, RP_Q8_0, RP_Q2_K, RP_Q3_K, RP_Q4_K, RP_Q5_K, RP_Q6_K, RP_IQ4_NL, RP_NF4_FP32, RP_NF4,

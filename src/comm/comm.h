@@ -69,6 +69,7 @@ typedef struct {
     rp_comm *replicas;                          /* those with the same slice of each copy */
     rp_comm *inner, *outer;                        /* parts of `shards`: ranks that gather for backward among themselves, and ranks at the same position of
                                                    every such group (shard/ranks.h); NULL: backward gathers from all shards */
+    int64_t slice_elems;                        /* slices hold a multiple of it; 0: RP_SLICE_ELEMS */
     bool pretends;                              /* the context owns `world`, which is simulated */
 } rp_groups;
 static inline rp_groups *rp__groups(const rp_ctx *of) { return of->part[RP_PART_COMM]; }
@@ -93,11 +94,13 @@ bool rp__comm_has_module(const rp_comm_mpi *mpi);
 
 /* ---- slices: n elements over ranks ---- */
 
-/* Each rank has room for the same number of elements, a multiple of RP_SLICE_ELEMS, so that buffers are alike on all ranks. The last ranks may
+/* Each rank has room for the same number of elements, a multiple of `unit`, so that buffers are alike on all ranks. The last ranks may
  * hold fewer elements, or none. Elements of rank r begin at r * room. */
-enum { RP_SLICE_ELEMS = 16 };
+enum { RP_SLICE_ELEMS = 16 };           /* the usual unit */
 typedef struct { int64_t room, first, count; } rp_slice;
-rp_slice rp__slice_of(int64_t n, int rank, int ranks);
+rp_slice rp__slice_of(int64_t n, int rank, int ranks);                          /* by RP_SLICE_ELEMS */
+rp_slice rp__slice_in(const rp_ctx *ctx, int64_t n, int rank, int ranks);       /* by the unit of the context's groups */
+rp_slice rp__slice_at(int64_t room, int64_t n, int rank);                       /* of ranks that have this room */
 
 /* ---- bytes ---- */
 

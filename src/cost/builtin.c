@@ -128,6 +128,7 @@ rp_status rp__cost_builtin(rp_ctx *ctx, const rp_cost_machine *machine, rp_cost_
         t->move[dtype] = reference.bandwidth;
         if (u && dtype != RP_F64) set_kernels(t, u, machine, dtype);
     }
+    t->move[RP_U8] = u ? RP_COST_CODED_SHARE * t->move[RP_F32] : reference.bandwidth;
     *out = t;
     return RP_OK;
 }

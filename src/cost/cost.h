@@ -41,7 +41,8 @@ int64_t rp__cost_cache(const rp_cost_table *table);
 bool rp__cost_is_near(const rp_cost_table *table, int64_t bytes);
 /* Returns the seconds of writing bytes of this dtype to memory and reading them back later, at the speed of memory. */
 double rp__cost_keep(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
-/* Returns the seconds of moving bytes of this dtype through memory once. `bytes` includes reads and writes, as in an optimizer update. */
+/* Returns the seconds of moving bytes of this dtype through memory once. `bytes` includes reads and writes, as in an optimizer update. RP_U8: those
+ * that states in 8 bits add to an update; decoding and encoding them takes longer than memory does. */
 double rp__cost_move(const rp_cost_table *table, rp_dtype dtype, int64_t bytes);
 /* Returns the bytes/s to the place of offloaded slots and back: a disk, or another device's memory (`to_memory`). Never 0. A disk that was
  * not measured is assumed to be slow; rp__cost_offload_guessed is then true. */

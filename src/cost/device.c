@@ -248,6 +248,7 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
     snprintf(t->name, sizeof t->name, "%s", d.name);
     for (int i = 0; i < RP_COUNT(rp__cost_dtypes); i++)
         for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) set_pass(t, &d, rp__cost_dtypes[i], pass);
+    t->move[RP_U8] = t->move[RP_F32];           /* not measured on a device */
     t->memory  = d.memory;
     t->offload = 0.8 * d.offload;
     t->link    = 0.8 * (d.link > 0 ? d.link : d.offload);

@@ -3,8 +3,8 @@
  *   {
  *    "format": 1, "reprise": "0.1.0", "cpu": …, "level": …, "isa": …, "fp32_products": …, "bf16_products": …, "threads": 2,
  *    "measured": "full",                                                     or "quick"
- *    "update": {"fp32": …, "bf16": …, "fp64": …}, "offload": …,             bytes/s
- *    "cache": …, "near": …,                                                  bytes · times the speed of memory; older tables have neither
+ *    "update": {"fp32": …, "bf16": …, "fp64": …, "uint8": …}, "offload": …,  bytes/s
+ *    "cache": …, "near": …,                                                  bytes · times the speed of memory
  *    "rows": [
  *     {"op": "matmul", "dtype": "fp32", "pass": "forward", "overhead": seconds, "rate": FLOP/s, "bandwidth": bytes/s},
  *     …                                                                      op "others": for ops without a row
@@ -12,7 +12,8 @@
  *    "hash": "0123456789abcdef"                                              of the object without it, compact, keys sorted
  *   }
  *
- * A table of another version of Reprise may have rows of unknown ops. It counts as foreign, not as damaged.
+ * Older tables have neither "cache" nor "near" nor "uint8". A table of another version of Reprise may have rows of unknown ops. It counts as
+ * foreign, not as damaged.
  */
 #include "cost/internal.h"
 
@@ -114,6 +115,7 @@ static void put_head(writer *w, const rp_cost_table *t)
     file_put(w, " \"update\": ");
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
         put_number(w, d ? ", " : "{", rp_dtype_name(rp__cost_dtypes[d]), t->move[rp__cost_dtypes[d]]);
+    put_number(w, ", ", rp_dtype_name(RP_U8), t->move[RP_U8]);
     put_number(w, "},\n ", "offload", t->offload);
     put_number(w, ",\n ", "cache", t->cache);
     put_number(w, ", ", "near", t->near);
@@ -205,6 +207,10 @@ static const char *read_head(const json_t *root, rp_cost_table *t)
     for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++)
         if (!read_number(json_object_get(root, "update"), rp_dtype_name(rp__cost_dtypes[d]), 1, 1e18, &t->move[rp__cost_dtypes[d]]))
             return "a bandwidth of 'update' is not a number above 0";
+    t->move[RP_U8] = RP_COST_CODED_SHARE * t->move[RP_F32];
+    if (json_object_get(json_object_get(root, "update"), rp_dtype_name(RP_U8)) &&
+        !read_number(json_object_get(root, "update"), rp_dtype_name(RP_U8), 1, 1e18, &t->move[RP_U8]))
+        return "a bandwidth of 'update' is not a number above 0";
     if (!read_number(root, "offload", 0, 1e18, &t->offload)) return "'offload' is not a bandwidth";
     if (json_object_get(root, "cache") && !read_number(root, "cache", 0, 1e18, &t->cache)) return "'cache' is not a size";
     return json_object_get(root, "near") && !read_number(root, "near", 1, 1e6, &t->near) ? "'near' is not a number from 1 up" : NULL;

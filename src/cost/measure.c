@@ -16,7 +16,7 @@
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
-enum { LEAST_RUNS = 3, MOST_SECONDS = 55, TURNS = 15 };
+enum { LEAST_RUNS = 3, MOST_SECONDS = 55, TURNS = 15, UPDATE_ELEMS = 1 << 24, CODED_BYTES = UPDATE_ELEMS / RP_OPTIM_BLOCK * (RP_OPTIM_BLOCK + 4) };
 
 typedef struct {
     rp_ctx *ctx;
@@ -100,34 +100,72 @@ static rp_status visit_call(measuring *m, const rp_cost_call *c, rp_dtype dtype,
 
 /* ---- other measurements ---- */
 
-/* An AdamW update reads four tensors and writes three. */
-static rp_status time_update(measuring *m, rp_dtype dtype)
-{
-    int64_t n         = INT64_C(1) << 24;
-    rp_meta meta      = rp_meta_1d(dtype, n);
-    rp_tensor *t[4]   = { NULL };
-    rp_status status  = RP_OK;
-    rp_optim_call all = { .on = m->ctx->on, .n = n, .param_dtype = dtype, .grad_dtype = dtype, .state_dtype = dtype, .lr = 1e-9,
-                          .grad_scale = 1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .bias1 = 0.1, .bias2 = 0.001, .step = 1 };
+enum { PARAM, GRAD, STATES, ABSMAX = STATES + RP_OPTIM_MAX_STATES, UPDATE_TENSORS = ABSMAX + RP_OPTIM_MAX_STATES };
 
-    for (int i = 0; i < RP_COUNT(t); i++) {
-        RP_TRY_GOTO(rp__tensor_new_named(m->ctx, &meta, RP_MEM_TEMP, "an update that is measured", &t[i]));
+/* The tensors of an update of n elements. States in 8 bits follow a gradient of many magnitudes, because equal codes would stay in the caches. */
+static rp_status make_update(measuring *m, const rp_optim_call *c, rp_tensor **t)
+{
+    bool coded = c->state_dtype == RP_U8;
+    rp_host h;
+
+    for (int i = 0; i < (coded ? UPDATE_TENSORS : ABSMAX); i++) {
+        rp_dtype dtype = i < STATES ? c->param_dtype : i < ABSMAX ? c->state_dtype : RP_F32;
+        rp_meta meta   = rp_meta_1d(dtype, i < ABSMAX ? c->n : c->n / RP_OPTIM_BLOCK);
+        RP_TRY(rp__tensor_new_named(m->ctx, &meta, RP_MEM_TEMP, "an update that is measured", &t[i]));
         rp__tensor_zero(t[i]);
     }
-    all.param    = rp__tensor_data(t[0]);
-    all.grad     = rp__tensor_data(t[1]);
-    all.state[0] = rp__tensor_data(t[2]);
-    all.state[1] = rp__tensor_data(t[3]);
-    for (int i = 0; i < LEAST_RUNS; i++) {
-        double start = rp__seconds();
-        rp__mem_enter(m->ctx);
-        rp__kernels(m->ctx)->adamw(&all);
-        rp__mem_leave(m->ctx);
-        m->move[dtype] = fmax(m->move[dtype], 7 * (double)rp_meta_bytes(&meta) / (rp__seconds() - start));
+    if (!coded) return RP_OK;
+    RP_TRY(rp__tensor_host_all(t[GRAD], RP_HOST_WRITE, &h));
+    for (int64_t i = 0; i < c->n; i++) ((float *)h.data)[i] = 1.0f / (float)(i * 37 % 4099 + 1);
+    rp__tensor_host_end(&h);
+    return RP_OK;
+}
+
+static double run_update(rp_ctx *ctx, rp_optim_call c, rp_tensor *const *t)
+{
+    c.param = rp__tensor_data(t[PARAM]);
+    c.grad  = rp__tensor_data(t[GRAD]);
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) {
+        c.state[k]  = rp__tensor_data(t[STATES + k]);
+        c.absmax[k] = t[ABSMAX + k] ? rp__tensor_data(t[ABSMAX + k]) : NULL;
     }
-done:
+    double start = rp__seconds();
+    rp__mem_enter(ctx);
+    rp__kernels(ctx)->adamw(&c);
+    rp__mem_leave(ctx);
+    return rp__seconds() - start;
+}
+
+/* The least seconds of an AdamW update of weights and gradients of `dtype`. */
+static rp_status time_update(measuring *m, rp_dtype dtype, rp_dtype states, double *seconds)
+{
+    rp_tensor *t[UPDATE_TENSORS] = { NULL };
+    rp_optim_call c  = { .on = m->ctx->on, .n = UPDATE_ELEMS, .param_dtype = dtype, .grad_dtype = dtype, .state_dtype = states, .lr = 1e-9,
+                         .grad_scale = 1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .bias1 = 0.1, .bias2 = 0.001, .step = 1 };
+    rp_status status = make_update(m, &c, t);
+
+    *seconds = INFINITY;
+    for (int i = 0; i < LEAST_RUNS && status == RP_OK; i++) *seconds = fmin(*seconds, run_update(m->ctx, c, t));
     for (int i = 0; i < RP_COUNT(t); i++) rp_tensor_unref(t[i]);
     return status;
+}
+
+/* An update reads four tensors and writes three. The time that states in 8 bits add to weights and gradients is that of their bytes. */
+static rp_status time_updates(measuring *m)
+{
+    double seconds, rest;
+
+    for (int d = 0; d < RP_COUNT(rp__cost_dtypes); d++) {
+        rp_dtype dtype = rp__cost_dtypes[d];
+        if (!has_kernels(m, dtype)) continue;
+        RP_TRY(time_update(m, dtype, dtype, &seconds));
+        m->move[dtype] = fmax(m->move[dtype], 7.0 * UPDATE_ELEMS * (double)rp_dtype_bytes(dtype) / seconds);
+    }
+    if (!has_kernels(m, RP_F32)) return RP_OK;
+    RP_TRY(time_update(m, RP_F32, RP_U8, &seconds));
+    rest           = 3.0 * UPDATE_ELEMS * sizeof(float) / m->move[RP_F32];
+    m->move[RP_U8] = fmax(m->move[RP_U8], 4.0 * CODED_BYTES / fmax(seconds - rest, 0.1 * seconds));
+    return RP_OK;
 }
 
 /* Time a sum of two tensors, which is limited by memory traffic, in many places and in one. */
@@ -194,8 +232,7 @@ static rp_status one_round(measuring *m)
     for (int i = 0; i < rp__cost_n_calls(); i++)
         for (int d = 0; d < n_dtypes; d++)
             RP_TRY(visit_call(m, rp__cost_call_at(i), rp__cost_dtypes[d], &m->sample[(i * n_dtypes + d) * RP_COST_PASSES]));
-    for (int d = 0; d < n_dtypes; d++)
-        if (has_kernels(m, rp__cost_dtypes[d]) && rp__kernels(m->ctx)->adamw) RP_TRY(time_update(m, rp__cost_dtypes[d]));
+    if (rp__kernels(m->ctx)->adamw) RP_TRY(time_updates(m));
     return has_kernels(m, RP_F32) ? time_near(m) : RP_OK;
 }
 
@@ -257,6 +294,7 @@ static void set_moves(const measuring *m, rp_cost_table *t)
         rp_dtype dtype = rp__cost_dtypes[d];
         t->move[dtype] = m->move[dtype] > 0 ? m->move[dtype] : rp__cost_row(t, rp__op_count(), dtype, RP_FORWARD)->bandwidth;
     }
+    t->move[RP_U8] = m->move[RP_U8] > 0 ? m->move[RP_U8] : t->move[RP_F32];
 }
 
 /* Returns the fraction of calls whose slowest round took more than 1.3 times as long as the fastest. */

@@ -370,7 +370,7 @@ static rp_status put_quant(exporter *x, const rp_param *p, int64_t from, int64_t
 /* Puts those of the elements [from, to) that are in the owner's slice. */
 static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t to, int owner)
 {
-    rp_slice slice = rp__slice_of(rp_meta_elems(&p->whole), owner, x->ranks);
+    rp_slice slice = rp__slice_in(x->ctx, rp_meta_elems(&p->whole), owner, x->ranks);
     int64_t size = rp_dtype_bytes(p->whole.dtype), step = WINDOW_BYTES / size;
     int64_t at = from > slice.first ? from - slice.first : 0, end = to - slice.first < slice.count ? to - slice.first : slice.count;
 

@@ -89,7 +89,7 @@ static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *
 {
     bool cut   = rp__shards(m->ctx) && !rp__is_quant(whole->dtype);
     int ranks  = cut ? rp__comm_ranks(rp__shards(m->ctx)) : 1, rank = cut ? rp__comm_rank(rp__shards(m->ctx)) : 0;
-    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_of(rp_meta_elems(whole), rank, ranks) };
+    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_in(m->ctx, rp_meta_elems(whole), rank, ranks) };
 
     *mine = cut ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
     return p;

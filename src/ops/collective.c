@@ -10,8 +10,12 @@ enum {
     WHAT_CHARS   = 256
 };
 
-static rp_slice slice_in(const rp_comm *group, int64_t n) { return rp__slice_of(n, rp__comm_rank(group), rp__comm_ranks(group)); }
-rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return slice_in(rp__group(ctx), n); }
+static rp_slice slice_in(const rp_ctx *ctx, const rp_comm *group, int64_t n)
+{
+    return rp__slice_in(ctx, n, rp__comm_rank(group), rp__comm_ranks(group));
+}
+
+rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return slice_in(ctx, rp__group(ctx), n); }
 
 rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole)
 {
@@ -198,7 +202,10 @@ static int64_t piece_elems(int64_t room, int ranks, int64_t bytes)
 /* The dtype of sums exchanged between groups. */
 static rp_dtype between_dtype(int64_t bytes) { return bytes == 8 ? RP_F64 : RP_F32; }
 
-int64_t rp__reduce_stride(const rp_comm *group, int64_t n, int64_t bytes) { return piece_elems(slice_in(group, n).room, rp__comm_ranks(group), bytes); }
+int64_t rp__reduce_stride(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
+{
+    return piece_elems(slice_in(ctx, group, n).room, rp__comm_ranks(group), bytes);
+}
 
 int64_t rp__between_stride(const rp_ctx *ctx, int64_t stride, int64_t bytes)
 {
@@ -222,7 +229,7 @@ int64_t rp__reduce_sends(const rp_ctx *ctx, const rp_meta *whole)
 int64_t rp__reduce_scratch(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
     int ranks     = rp__comm_ranks(group);
-    int64_t piece = rp__reduce_stride(group, n, bytes);
+    int64_t piece = rp__reduce_stride(ctx, group, n, bytes);
 
     return 2 * ranks * piece * bytes + rp__between_room(ctx, piece, bytes);
 }
@@ -310,7 +317,7 @@ rp_status rp__reduction_finish(const rp_reduction *r, const uint8_t *received, i
 
 void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice)
 {
-    rp_slice here = slice_in(group, n);
+    rp_slice here = slice_in(slice->ctx, group, n);
     int64_t bytes = rp_dtype_bytes(slice->m.dtype);
 
     rp__mem_fill(slice->ctx, (uint8_t *)rp__tensor_data(slice) + here.count * bytes, 0, (here.room - here.count) * bytes);
@@ -328,7 +335,7 @@ static rp_comm_part piece_of(const rp_reduction *r, rp_comm_part all, int64_t i)
 
 static rp_comm_part slice_piece(const rp_reduction *r, int rank, int64_t i)
 {
-    rp_slice s = rp__slice_of(r->n, rank, r->ranks);
+    rp_slice s = rp__slice_in(r->ctx, r->n, rank, r->ranks);
 
     return piece_of(r, (rp_comm_part){ s.first, s.count }, i);
 }
@@ -366,10 +373,10 @@ static rp_status reduce_pieces(const rp_reduction *r, const void *whole, int64_t
 
 void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds)
 {
-    int64_t n   = rp_meta_elems(meta), room = slice_in(group, n).room;
+    int64_t n   = rp_meta_elems(meta), room = slice_in(c->ctx, group, n).room;
     rp_reduction r = rp__reduction_over(c, group, n, meta->dtype);
 
-    r.stride         = rp__reduce_stride(group, n, r.bytes);
+    r.stride         = rp__reduce_stride(c->ctx, group, n, r.bytes);
     r.scratch        = c->scratch;
     r.between        = r.scratch + 2 * r.ranks * r.stride * r.bytes;
     bool left        = false;
@@ -385,7 +392,7 @@ void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, 
 /* The part of [first, first + count) that lies in a rank's slice. */
 static rp_comm_part in_slice(const rp_reduction *r, int rank, int64_t first, int64_t count)
 {
-    rp_slice s   = rp__slice_of(r->n, rank, r->ranks);
+    rp_slice s   = rp__slice_in(r->ctx, r->n, rank, r->ranks);
     int64_t from = s.first > first ? s.first : first, end = s.first + s.count < first + count ? s.first + s.count : first + count;
 
     return (rp_comm_part){ from, end > from ? end - from : 0 };
@@ -417,7 +424,7 @@ rp_status rp__window_fetch(const rp_op_call *c, int64_t n, const void *slice, in
     *out = (rp_comm_request){ 0 };
     for (int rank = 0; rank < r.ranks; rank++) {
         part[rank] = in_slice(&r, rank, first, count);
-        if (rank == r.rank) mine = part[rank].count ? part[rank].first - rp__slice_of(n, rank, r.ranks).first : 0;
+        if (rank == r.rank) mine = part[rank].count ? part[rank].first - rp__slice_in(c->ctx, n, rank, r.ranks).first : 0;
         part[rank].first = part[rank].count ? part[rank].first - first : 0;
     }
     if (r.ranks > 1) return rp__comm_gather(c->ctx, r.group, (const uint8_t *)slice + mine * bytes, to, part, bytes, out);
@@ -463,7 +470,7 @@ rp_status rp__window_sum(const rp_op_call *c, int64_t n, rp_dtype dtype, const v
 {
     rp_reduction r    = rp__reduction_over(c, rp__group(c->ctx), n, dtype);
     rp_comm_part mine = in_slice(&r, r.rank, first, count);
-    int64_t here      = rp__slice_of(n, r.rank, r.ranks).first, pieces;
+    int64_t here      = rp__slice_in(c->ctx, n, r.rank, r.ranks).first, pieces;
 
     r.stride  = rp__window_stride(c->ctx, n, count);
     r.between = (uint8_t *)received + rp__mem_rounded(c->ctx, r.ranks * r.stride * r.bytes);

@@ -69,7 +69,7 @@ void rp__clear_rest(const rp_comm *group, int64_t n, rp_tensor *slice);
  * to rp__op_failed. */
 void rp__reduce_whole(const rp_op_call *c, rp_comm *group, const rp_meta *meta, const void *whole, rp_tensor *slice, bool adds);
 /* Elements of a slice per piece of a reduce; elements that one rank sums at a time in a window; elements per exchange between groups. */
-int64_t rp__reduce_stride(const rp_comm *group, int64_t n, int64_t bytes);
+int64_t rp__reduce_stride(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes);
 int64_t rp__window_stride(const rp_ctx *ctx, int64_t n, int64_t count);
 int64_t rp__between_stride(const rp_ctx *ctx, int64_t stride, int64_t bytes);
 /* Bytes of scratch for a whole of n elements of up to `bytes` each. */

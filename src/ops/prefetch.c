@@ -39,7 +39,7 @@ static void lay_out(const rp_ctx *ctx, const rp_gathering *ask, int piece, rp_co
     int all = rp__comm_ranks(rp__group(ctx)), inner = rp__comm_ranks(rp__groups(ctx)->inner);
 
     for (int r = 0; r < rp__comm_ranks(rp__gather_group(ctx, ask->from)); r++) {
-        rp_slice s = rp__slice_of(ask->n, ask->from == RP_FROM_INNER ? piece * inner + r : r, all);
+        rp_slice s = rp__slice_in(ctx, ask->n, ask->from == RP_FROM_INNER ? piece * inner + r : r, all);
         part[r]    = ask->from == RP_FROM_OUTER ? (rp_comm_part){ r * s.room, s.room } : (rp_comm_part){ s.first, s.count };
     }
 }

@@ -26,7 +26,7 @@ static left *at(rp_reduce_async *b, int i) { return &b->under_way[(b->first + i)
 int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n, int64_t bytes)
 {
     int ranks    = rp__comm_ranks(group);
-    int64_t room = rp__slice_of(n, 0, ranks).room;
+    int64_t room = rp__slice_in(ctx, n, 0, ranks).room;
 
     return rp__mem_rounded(ctx, n * bytes) + rp__mem_rounded(ctx, ranks * room * bytes) + rp__mem_rounded(ctx, rp__between_room(ctx, room, bytes));
 }
@@ -35,7 +35,7 @@ int64_t rp__reduce_async_room(const rp_ctx *ctx, const rp_comm *group, int64_t n
 static rp_status reduce_async_finish(rp_reduce_async *b)
 {
     left *l       = at(b, 0);
-    rp_slice mine = rp__slice_of(l->sum.n, l->sum.rank, l->sum.ranks);
+    rp_slice mine = rp__slice_in(l->sum.ctx, l->sum.n, l->sum.rank, l->sum.ranks);
 
     b->first = (b->first + 1) % MOST_UNDER_WAY;
     b->n--;

@@ -52,9 +52,9 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* A sum that fits into the buffer of reduce_async.h is sent in one piece. */
 void rp__talk_reduce(rp_talk *talk, const rp_ctx *ctx, const rp_comm *group, const rp_meta *whole)
 {
-    int64_t n = rp_meta_elems(whole), bytes = rp_dtype_bytes(whole->dtype), room = rp__slice_of(n, 0, rp__comm_ranks(group)).room;
+    int64_t n = rp_meta_elems(whole), bytes = rp_dtype_bytes(whole->dtype), room = rp__slice_in(ctx, n, 0, rp__comm_ranks(group)).room;
     bool left      = rp__ops_ctx(ctx)->reduce_async && rp__reduce_async_room(ctx, group, n, bytes) <= rp__reduce_async_bytes(ctx);
-    int64_t stride = left ? room : rp__reduce_stride(group, n, bytes), pieces = ceil_div(room, stride);
+    int64_t stride = left ? room : rp__reduce_stride(ctx, group, n, bytes), pieces = ceil_div(room, stride);
 
     add_leg(talk, group, pieces, (rp__comm_ranks(group) - 1) * room * bytes);
     between(talk, ctx, pieces * ceil_div(stride, rp__between_stride(ctx, stride, bytes)), room, bytes);

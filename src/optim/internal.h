@@ -9,19 +9,20 @@
 #include "optim/optim.h"
 #include "optim/state_store.h"
 
-enum { RP_OPTIM_MASTER = RP_OPTIM_MAX_STATES };      /* part number of the master in a state store; part k is state k */
-_Static_assert(RP_STATE_STORE_PARTS == RP_OPTIM_MAX_STATES + 1, "a part for each state and the master");
-_Static_assert(RP_STATE_STORE_WINDOW % RP_OPTIM_TILE == 0, "windows are whole tiles");
+/* Part numbers in a state store: part k is state k, then the master, then absmax of state k. */
+enum { RP_OPTIM_MASTER = RP_OPTIM_MAX_STATES, RP_OPTIM_ABSMAX, RP_OPTIM_PARTS = RP_OPTIM_ABSMAX + RP_OPTIM_MAX_STATES };
+_Static_assert((int)RP_STATE_STORE_PARTS == (int)RP_OPTIM_PARTS, "a part for each of them");
+_Static_assert(RP_STATE_STORE_WINDOW % RP_OPTIM_TILE == 0 && RP_OPTIM_TILE % RP_OPTIM_BLOCK == 0, "windows are whole tiles, and tiles whole blocks");
 
 typedef struct {
     rp_optim_param param;
     bool decays;
     uint64_t key;                       /* of the random bits for stochastic rounding */
-    rp_tensor *state[RP_OPTIM_MAX_STATES], *master;     /* NULL: not used, or on disk */
+    rp_tensor *part[RP_OPTIM_PARTS];    /* NULL: not used, or on disk */
     double sum_squares;
 } rp_optim_slot;
 
-typedef struct { char *name; rp_tensor *tensor; rp_dtype dtype; int param, part; } rp_optim_named;      /* part: in the state store */
+typedef struct { char *name; rp_tensor *tensor; rp_dtype dtype; int param, part; } rp_optim_named;
 
 struct rp_optim {
     rp_ctx *ctx;
@@ -34,6 +35,10 @@ struct rp_optim {
     rp_state_store_view window;               /* the window taken last */
     bool failed;                        /* a disk error occurred */
 };
+
+/* The number of elements of a parameter for which a part has one element. */
+static inline int64_t rp__optim_each(int part) { return part < RP_OPTIM_ABSMAX ? 1 : RP_OPTIM_BLOCK; }
+static inline int64_t rp__optim_part_elems(int part, int64_t n) { return (n + rp__optim_each(part) - 1) / rp__optim_each(part); }
 
 /* Does the device update this parameter with its own kernels? Else the host's code acts as a kernel (rp__mem_enter). */
 bool rp__optim_launches(const rp_optim *optim, const rp_tensor *param, const rp_tensor *grad);

@@ -42,8 +42,8 @@ static rp_status check_config(rp_ctx *ctx, const rp_optim_config *c)
     RP_CHECK(ctx, c->eps >= 0, RP_ERR_CONFIG, "optimizer.eps: %g is negative", c->eps);
     RP_CHECK(ctx, c->momentum >= 0, RP_ERR_CONFIG, "optimizer.momentum: %g is negative", c->momentum);
     RP_CHECK(ctx, c->weight_decay >= 0, RP_ERR_CONFIG, "optimizer.weight_decay: %g is negative", c->weight_decay);
-    RP_CHECK(ctx, c->state_dtype == RP_F32 || c->state_dtype == RP_BF16, RP_ERR_DTYPE,
-             "optimizer.state_dtype: %s, expected fp32 or bf16", rp_dtype_name(c->state_dtype));
+    RP_CHECK(ctx, c->state_dtype == RP_F32 || c->state_dtype == RP_BF16 || c->state_dtype == RP_U8, RP_ERR_DTYPE,
+             "optimizer.state_dtype: %s, expected fp32, bf16 or uint8", rp_dtype_name(c->state_dtype));
     return RP_OK;
 }
 
@@ -73,34 +73,56 @@ static rp_status make_named(rp_optim *o, int i, rp_dtype dtype, int part, const 
     return RP_OK;
 }
 
-static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, int part, const char *state, rp_tensor **out)
+static rp_meta part_meta(int part, rp_dtype dtype, const rp_meta *param)
 {
-    rp_meta meta = o->slots[i].param.tensor->m;
+    rp_meta meta = *param;
 
+    if (rp__optim_each(part) > 1) return rp_meta_1d(dtype, rp__optim_part_elems(part, rp_meta_elems(param)));
     meta.dtype = dtype;
+    return meta;
+}
+
+static rp_status make_tensor(rp_optim *o, int i, rp_dtype dtype, int part, const char *state)
+{
+    rp_meta meta = part_meta(part, dtype, &o->slots[i].param.tensor->m);
+    rp_tensor *t;
+
     RP_TRY(make_named(o, i, dtype, part, state));
     if (o->config.offload) return RP_OK;
     rp_optim_named *named = &o->names[o->n_named - 1];
-    RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, named->name, out));
-    (*out)->name  = named->name;
-    named->tensor = *out;
-    rp__tensor_zero(*out);
+    RP_TRY(rp__tensor_new_named(o->ctx, &meta, RP_MEM_OPTIM, named->name, &t));
+    t->name                = named->name;
+    named->tensor          = t;
+    o->slots[i].part[part] = t;
+    rp__tensor_zero(t);
     return RP_OK;
+}
+
+/* A state, and absmax of its blocks if it is in 8 bits. */
+static rp_status make_state(rp_optim *o, int i, int k)
+{
+    char absmax[64];
+
+    RP_TRY(make_tensor(o, i, o->config.state_dtype, k, o->kind->state_name[k]));
+    if (o->config.state_dtype != RP_U8) return RP_OK;
+    snprintf(absmax, sizeof absmax, "%s_absmax", o->kind->state_name[k]);
+    return make_tensor(o, i, RP_F32, RP_OPTIM_ABSMAX + k, absmax);
 }
 
 static rp_status make_states(rp_optim *o, int i)
 {
-    rp_optim_slot *s = &o->slots[i];
+    const rp_optim_slot *s = &o->slots[i];
 
     if (s->param.frozen) return RP_OK;
     RP_CHECK(o->ctx, rp_meta_is_float(&s->param.tensor->m), RP_ERR_DTYPE,
              "the parameter '%s' is %s: only floating-point ones are optimized", s->param.path,
              rp_meta_str(&s->param.tensor->m));
+    RP_CHECK(o->ctx, o->config.state_dtype != RP_U8 || s->param.slice.first % RP_OPTIM_BLOCK == 0 || !s->param.slice.count, RP_ERR_ARG,
+             "the slice of '%s' begins at element %" PRId64 ", within a block of %d: states in 8 bits need whole blocks", s->param.path,
+             s->param.slice.first, RP_OPTIM_BLOCK);
     for (int k = 0; k < RP_OPTIM_MAX_STATES && o->kind->state_name[k]; k++)
-        if (o->kind->wants_state(&o->config, k))
-            RP_TRY(make_tensor(o, i, o->config.state_dtype, k, o->kind->state_name[k], &s->state[k]));
-    if (o->config.master_weights && s->param.tensor->m.dtype == RP_BF16)
-        RP_TRY(make_tensor(o, i, RP_F32, RP_OPTIM_MASTER, "master", &s->master));
+        if (o->kind->wants_state(&o->config, k)) RP_TRY(make_state(o, i, k));
+    if (o->config.master_weights && s->param.tensor->m.dtype == RP_BF16) RP_TRY(make_tensor(o, i, RP_F32, RP_OPTIM_MASTER, "master"));
     return RP_OK;
 }
 
@@ -114,7 +136,11 @@ static rp_status open_state_store(rp_optim *o)
         groups[i].n    = o->slots[i].param.slice.count;
         groups[i].room = o->slots[i].param.slice.room;
     }
-    for (int i = 0; i < o->n_named; i++) groups[o->names[i].param].elem_bytes[o->names[i].part] = (int)rp_dtype_bytes(o->names[i].dtype);
+    for (int i = 0; i < o->n_named; i++) {
+        rp_state_store_group *g = &groups[o->names[i].param];
+        g->elem_bytes[o->names[i].part] = (int)rp_dtype_bytes(o->names[i].dtype);
+        g->each[o->names[i].part]       = (int)rp__optim_each(o->names[i].part);
+    }
     rp_status status = rp__state_store_open(o->ctx, o->config.offload, groups, o->n_params, &o->store);
     rp__release(groups);
     return status;
@@ -129,7 +155,7 @@ static rp_status optim_fill(rp_optim *o, const rp_optim_config *config, const rp
 {
     o->slots = rp__host_alloc(o->ctx, n_params * (int64_t)sizeof *o->slots);
     o->names =
-        o->slots ? rp__host_alloc(o->ctx, n_params * (int64_t)(RP_OPTIM_MAX_STATES + 1) * (int64_t)sizeof *o->names) : NULL;
+        o->slots ? rp__host_alloc(o->ctx, n_params * (int64_t)RP_OPTIM_PARTS * (int64_t)sizeof *o->names) : NULL;
     if (!o->names) return RP_ERR_MEMORY;
     o->n_params = n_params;
     for (int i = 0; i < n_params; i++) {
@@ -163,11 +189,9 @@ void rp__optim_free(rp_optim *o)
 {
     if (!o) return;
     rp__state_store_close(o->store);
-    for (int i = 0; i < o->n_params; i++) {
-        for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) rp_tensor_unref(o->slots[i].state[k]);
-        rp_tensor_unref(o->slots[i].master);
-    }
-    for (int i = 0; o->names && i < o->n_params * (RP_OPTIM_MAX_STATES + 1); i++) rp__release(o->names[i].name);
+    for (int i = 0; i < o->n_params; i++)
+        for (int k = 0; k < RP_OPTIM_PARTS; k++) rp_tensor_unref(o->slots[i].part[k]);
+    for (int i = 0; o->names && i < o->n_params * RP_OPTIM_PARTS; i++) rp__release(o->names[i].name);
     RP_RELEASE(o->names, o->slots, o);
 }
 
@@ -175,10 +199,10 @@ void rp__optim_refresh_masters(rp_optim *o)
 {
     if (o->store) rp__state_store_forget(o->store, RP_OPTIM_MASTER);
     for (int i = 0; i < o->n_params; i++) {
-        rp_optim_slot *s = &o->slots[i];
-        if (!s->master) continue;
-        rp__tensor_copy(s->master, s->param.tensor);
-        rp__tensor_wrote(s->master, "the optimizer");
+        rp_tensor *master = o->slots[i].part[RP_OPTIM_MASTER];
+        if (!master) continue;
+        rp__tensor_copy(master, o->slots[i].param.tensor);
+        rp__tensor_wrote(master, "the optimizer");
     }
 }
 
@@ -235,6 +259,30 @@ rp_tensor *rp__optim_tensor(const rp_optim *o, int i, const char **name)
     return o->names[i].tensor;
 }
 
+int64_t rp__optim_state_bytes(rp_dtype dtype, int64_t n)
+{
+    int64_t blocks = dtype == RP_U8 ? rp__optim_part_elems(RP_OPTIM_ABSMAX, n) : 0;
+
+    return n * rp_dtype_bytes(dtype) + blocks * (int64_t)sizeof(float);
+}
+
+int64_t rp__optim_coded_bytes(const rp_optim *o)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < o->n_named; i++)
+        if (o->names[i].dtype == RP_U8) bytes += rp__optim_state_bytes(RP_U8, o->slots[o->names[i].param].param.slice.count);
+    return bytes;
+}
+
 int rp__optim_n_tensors(const rp_optim *o) { return o->n_named; }
-rp_dtype rp__optim_tensor_dtype(const rp_optim *o, int i) { return o->names[i].dtype; }
 int rp__optim_tensor_param(const rp_optim *o, int i) { return o->names[i].param; }
+
+rp_meta rp__optim_tensor_whole(const rp_optim *o, int i, const rp_meta *param) { return part_meta(o->names[i].part, o->names[i].dtype, param); }
+
+rp_slice rp__optim_tensor_slice(const rp_optim *o, int i, rp_slice param)
+{
+    int part = o->names[i].part;
+
+    return (rp_slice){ rp__optim_part_elems(part, param.room), rp__optim_part_elems(part, param.first), rp__optim_part_elems(part, param.count) };
+}

@@ -10,6 +10,9 @@
  * value that the optimizer writes at random; the random bits are a function of (seed, parameter path, step, element). With round-to-nearest a
  * bf16 second moment stops decaying when beta2 > 0.998, and a bf16 parameter ignores updates smaller than its last bit.
  *
+ * States in 8 bits have one fp32 number, absmax, for each block of RP_OPTIM_BLOCK elements (kernels/optim.h). They are rounded to the nearest code, and
+ * slices of sharded parameters hold whole blocks.
+ *
  * If a parameter is sharded, the optimizer holds one rank's slice. Its states are slices too, each element gets the same bits as in an
  * unsharded update, and sums of squares cover this rank's elements only.
  *
@@ -31,7 +34,7 @@ typedef struct {
     const char *const *no_decay;        /* globs over parameter paths, or over modules that contain parameters */
     int n_no_decay;
     const rp_module *model;             /* globs may also match the names of its modules; NULL: they match paths only */
-    rp_dtype state_dtype;               /* fp32 or bf16 */
+    rp_dtype state_dtype;               /* fp32, bf16 or, for states in 8 bits, uint8 */
     bool master_weights;                /* keep an fp32 copy of every bf16 parameter */
     bool stochastic;
     const char *offload;                   /* an existing folder: states and masters live on disk (optim/state_store.h); NULL: in memory */
@@ -58,7 +61,8 @@ typedef struct rp_optim rp_optim;
 /* Create an optimizer. States start at zero, masters at their parameters. `params` is copied, but its paths and tensors are borrowed and must
  * outlive the optimizer.
  * errors  RP_ERR_CONFIG an unknown name, or a number out of range · RP_ERR_DTYPE · RP_ERR_MATCH a no_decay entry
- *         matches no parameter · RP_ERR_IO the folder of `offload` · RP_ERR_MEMORY */
+ *         matches no parameter · RP_ERR_IO the folder of `offload` · RP_ERR_ARG a slice that begins within a block of states in 8 bits ·
+ *         RP_ERR_MEMORY */
 rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_optim_param *params, int n_params,
                         rp_optim **out);
 void rp__optim_free(rp_optim *optim);
@@ -81,15 +85,21 @@ double rp__clip_scale(double norm, double max_norm);
  * leaves *name), and for tensors on disk. */
 rp_tensor *rp__optim_tensor(const rp_optim *optim, int i, const char **name);
 int rp__optim_n_tensors(const rp_optim *optim);
-rp_dtype rp__optim_tensor_dtype(const rp_optim *optim, int i);
-/* Index of the parameter that the tensor belongs to; the tensor has the slice of that parameter. */
+/* Index of the parameter that the tensor belongs to. */
 int rp__optim_tensor_param(const rp_optim *optim, int i);
+/* The dtype and shape of the whole tensor, and this rank's slice of it. `param` is that of its parameter. absmax has an element for each block. */
+rp_meta rp__optim_tensor_whole(const rp_optim *optim, int i, const rp_meta *param);
+rp_slice rp__optim_tensor_slice(const rp_optim *optim, int i, rp_slice param);
 
 /* Get a window of tensor i, which must live on disk: *data points to *count elements from `at` on, counted from the start of the slice. They are
  * valid until the next window or update. Elements that were never written are zero, or in a master the value of the parameter. errors RP_ERR_IO */
 rp_status rp__optim_window(rp_optim *optim, int i, int64_t at, void **data, int64_t *count);
 /* Write back the window that was got last, after the caller changed it. errors RP_ERR_IO */
 rp_status rp__optim_window_keep(rp_optim *optim);
+/* Bytes of one state of n elements of this dtype, with absmax of its blocks. */
+int64_t rp__optim_state_bytes(rp_dtype dtype, int64_t n);
+/* Bytes of all states in 8 bits, in memory or on disk. */
+int64_t rp__optim_coded_bytes(const rp_optim *optim);
 /* Bytes of all states and masters on disk, whether written yet or not; 0 if they are in memory. */
 int64_t rp__optim_offload_bytes(const rp_optim *optim);
 

@@ -1,4 +1,5 @@
-/* optim/reference.h -- reads and writes elements in double for the reference implementations of optimizers. */
+/* optim/reference.h -- reads and writes elements in double for the reference implementations of optimizers. Such a function has no states in 8 bits:
+ * rp__optim_reference gives it the states of a block in double. */
 #ifndef RP_OPTIM_REFERENCE_H
 #define RP_OPTIM_REFERENCE_H
 
@@ -37,5 +38,8 @@ static inline void optim_put_param(const rp_optim_call *c, int64_t i, double val
     if (c->master) c->master[i] = (float)value;
     optim_put(c, 0, c->param_dtype, c->param, i, value);
 }
+
+/* Runs a reference on a call with states of any dtype. */
+void rp__optim_reference(const rp_optim_call *call, void (*reference)(const rp_optim_call *call));
 
 #endif

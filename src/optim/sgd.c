@@ -33,7 +33,7 @@ static void reference(const rp_optim_call *c)
 static void update(const rp_kernels *kernels, const rp_optim_call *call)
 {
     if (kernels->sgd) kernels->sgd(call);
-    else reference(call);
+    else rp__optim_reference(call, reference);
 }
 
 const rp_optim_kind rp__optim_sgd = {

@@ -30,6 +30,14 @@ static int64_t n_windows(const rp_state_store_group *g) { return (g->n + RP_STAT
 static int64_t at_most_a_window(int64_t n) { return n < RP_STATE_STORE_WINDOW ? n : RP_STATE_STORE_WINDOW; }
 static int64_t window_elems(const rp_state_store_group *g, int64_t window) { return at_most_a_window(g->n - window * RP_STATE_STORE_WINDOW); }
 
+/* Bytes of part k for n elements from the start of a window on. */
+static int64_t part_bytes(const rp_state_store_group *g, int k, int64_t n)
+{
+    int64_t each = g->each[k] ? g->each[k] : 1;
+
+    return (n + each - 1) / each * g->elem_bytes[k];
+}
+
 static unsigned parts_of(const rp_state_store_group *g)
 {
     unsigned parts = 0;
@@ -50,9 +58,9 @@ static void measure(rp_state_store *s, const rp_state_store_group *g)
     int64_t bytes = 0, elems = at_most_a_window(g->room > g->n ? g->room : g->n);
 
     for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
-        s->bytes += g->n * g->elem_bytes[k];
+        s->bytes += part_bytes(g, k, g->n);
         s->n_kept += g->elem_bytes[k] ? n_windows(g) : 0;
-        bytes += rp__mem_rounded(s->ctx, elems * g->elem_bytes[k]);
+        bytes += rp__mem_rounded(s->ctx, part_bytes(g, k, elems));
     }
     if (bytes > s->buffer_bytes) s->buffer_bytes = bytes;
     s->n_tickets += n_windows(g) * RP_STATE_STORE_PARTS;
@@ -114,7 +122,7 @@ static rp_state_store_view view_of(const rp_state_store *s, place at, int buffer
     for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
         if (!(at.parts >> k & 1)) continue;
         v.part[k] = memory;
-        memory += rp__mem_rounded(s->ctx, v.count * g->elem_bytes[k]);
+        memory += rp__mem_rounded(s->ctx, part_bytes(g, k, v.count));
         if (*ticket_of(s, at.group, at.window, k) == NONE) v.fresh |= 1u << k;
     }
     return v;
@@ -189,6 +197,11 @@ rp_status rp__state_store_take(rp_state_store *s, int g, unsigned parts, int64_t
     return RP_OK;
 }
 
+int64_t rp__state_store_view_bytes(const rp_state_store *s, const rp_state_store_view *v, int part)
+{
+    return part_bytes(&s->group[v->group].shape, part, v->count);
+}
+
 /* ---- writing ---- */
 
 rp_status rp__state_store_keep(rp_state_store *s, const rp_state_store_view *v)
@@ -198,7 +211,7 @@ rp_status rp__state_store_keep(rp_state_store *s, const rp_state_store_view *v)
         int64_t *ticket = ticket_of(s, v->group, v->first / RP_STATE_STORE_WINDOW, k), old = *ticket;
         *ticket = NONE;
         if (old != NONE) rp__disk_queue_drop(s->queue, old);
-        RP_TRY(rp__disk_queue_write(s->queue, v->part[k], v->count * s->group[v->group].shape.elem_bytes[k], ticket));
+        RP_TRY(rp__disk_queue_write(s->queue, v->part[k], rp__state_store_view_bytes(s, v, k), ticket));
     }
     return RP_OK;
 }

@@ -1,7 +1,7 @@
 /* optim/state_store.h -- keeps optimizer states on disk and brings them to memory one window at a time.
  *
  *   group      the elements of one parameter: | window 0 | window 1 | … | rest |        windows of RP_STATE_STORE_WINDOW elements
- *   part       one kind of value per element: state 0, state 1 or master; a window of a part is a ticket of a disk queue (base/disk_queue.h)
+ *   part       values of one kind: a state, a master, or absmax. A window of a part is a ticket of a disk queue (base/disk_queue.h)
  *
  *   take       file ─▶ [ part 0 | part 1 | part 2 ]        the current buffer …
  *                      [ part 0 | part 1 | part 2 ] ◀─ file    … while the window expected next is read into the other one
@@ -19,11 +19,11 @@
 
 #include "base/base.h"
 
-enum { RP_STATE_STORE_PARTS = 3, RP_STATE_STORE_WINDOW = 256 << 10 };      /* a multiple of tiles of kernels/optim.h and of blocks of the disk queue */
+enum { RP_STATE_STORE_PARTS = 5, RP_STATE_STORE_WINDOW = 256 << 10 };      /* a multiple of tiles of kernels/optim.h and of blocks of the disk queue */
 
-/* elem_bytes 0: the group has no such part. room: buffers are sized for max(n, room) elements, so that ranks with different slices use the same
- * amount of memory. */
-typedef struct { int64_t n; int elem_bytes[RP_STATE_STORE_PARTS]; int64_t room; } rp_state_store_group;
+/* A part has a value of elem_bytes for every `each` elements, which divides windows; 0: for every element. elem_bytes 0: the group has no such part.
+ * room: buffers are sized for max(n, room) elements, so that ranks with different slices use the same amount of memory. */
+typedef struct { int64_t n; int elem_bytes[RP_STATE_STORE_PARTS]; int64_t room; int each[RP_STATE_STORE_PARTS]; } rp_state_store_group;
 
 typedef struct {
     int group;
@@ -40,6 +40,8 @@ void rp__state_store_close(rp_state_store *store);      /* NULL is fine */
 
 /* Read the requested parts of the window that contains element `at` of the group; valid until the next take. errors RP_ERR_IO */
 rp_status rp__state_store_take(rp_state_store *store, int group, unsigned parts, int64_t at, rp_state_store_view *out);
+/* Bytes of a part of a window that was taken. */
+int64_t rp__state_store_view_bytes(const rp_state_store *store, const rp_state_store_view *view, int part);
 /* Write back the window taken last with its current contents. errors RP_ERR_IO, of this or of an earlier write */
 rp_status rp__state_store_keep(rp_state_store *store, const rp_state_store_view *view);
 /* Mark a part as fresh in all groups. */

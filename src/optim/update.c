@@ -30,23 +30,26 @@ static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const 
     rp_optim_call call       = {
               .on = o->ctx->on, .n = s->param.slice.count, .first = s->param.slice.first, .param_dtype = s->param.tensor->m.dtype,
               .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
-              .master = data_of(s->master), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
+              .master = data_of(s->part[RP_OPTIM_MASTER]), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
               .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
               .momentum = c->momentum, .bias1 = 1 - pow(c->beta1, (double)step->step),
               .bias2 = 1 - pow(c->beta2, (double)step->step), .step = step->step, .stochastic = c->stochastic, .key = s->key,
               .sum_squares = step->measure ? &s->sum_squares : NULL,
     };
 
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = data_of(s->state[k]);
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) {
+        call.state[k]  = data_of(s->part[k]);
+        call.absmax[k] = data_of(s->part[RP_OPTIM_ABSMAX + k]);
+    }
     return call;
 }
 
 /* Weights, states and masters are read and written; the gradient is read. */
 static int64_t update_bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
 {
-    int64_t bytes = rp_meta_bytes(&s->param.tensor->m) + (s->master ? rp_meta_bytes(&s->master->m) : 0);
+    int64_t bytes = rp_meta_bytes(&s->param.tensor->m);
 
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) bytes += s->state[k] ? rp_meta_bytes(&s->state[k]->m) : 0;
+    for (int k = 0; k < RP_OPTIM_PARTS; k++) bytes += s->part[k] ? rp_meta_bytes(&s->part[k]->m) : 0;
     return 2 * bytes + rp_meta_bytes(&grad->m);
 }
 
@@ -59,7 +62,10 @@ static rp_optim_call in_window(rp_optim_call call, const rp_state_store_view *v)
     call.first += v->first;
     call.param = element(call.param, call.param_dtype, v->first);
     call.grad  = element((void *)call.grad, call.grad_dtype, v->first);
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) call.state[k] = v->part[k];
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) {
+        call.state[k]  = v->part[k];
+        call.absmax[k] = v->part[RP_OPTIM_ABSMAX + k];
+    }
     call.master      = v->part[RP_OPTIM_MASTER];
     call.sum_squares = NULL;
     return call;
@@ -84,14 +90,14 @@ static void update_run(rp_optim *o, int i, const rp_tensor *grad, const rp_optim
 
 /* ---- window by window: their states are in host memory, so the host updates ---- */
 
-/* Fills parts that no update has written: moments with zero, a master with its bf16 parameter. */
+/* Fills parts that no update has written: states with zero, a master with its bf16 parameter. */
 static rp_status fill_fresh(const rp_optim *o, const rp_state_store_view *v)
 {
     const rp_tensor *param = o->slots[v->group].param.tensor;
     rp_host h;
 
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
-        if (v->fresh >> k & 1) memset(v->part[k], 0, (size_t)(v->count * rp_dtype_bytes(o->config.state_dtype)));
+    for (int k = 0; k < RP_OPTIM_PARTS; k++)
+        if (k != RP_OPTIM_MASTER && v->fresh >> k & 1) memset(v->part[k], 0, (size_t)rp__state_store_view_bytes(o->store, v, k));
     if (!(v->fresh >> RP_OPTIM_MASTER & 1)) return RP_OK;
     RP_TRY(rp__tensor_host(param, v->first, v->count, RP_HOST_READ, &h));
     const uint16_t *from = h.data;
@@ -142,9 +148,8 @@ static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const
 static void note_writes(const rp_optim_slot *s)
 {
     rp__tensor_wrote(s->param.tensor, "the optimizer");
-    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
-        if (s->state[k]) rp__tensor_wrote(s->state[k], "the optimizer");
-    if (s->master) rp__tensor_wrote(s->master, "the optimizer");
+    for (int k = 0; k < RP_OPTIM_PARTS; k++)
+        if (s->part[k]) rp__tensor_wrote(s->part[k], "the optimizer");
 }
 
 void rp__optim_update(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
@@ -170,11 +175,12 @@ rp_status rp__optim_settle(rp_optim *o)
 rp_status rp__optim_window(rp_optim *o, int i, int64_t at, void **data, int64_t *count)
 {
     const rp_optim_named *named = &o->names[i];
+    int64_t each = rp__optim_each(named->part);
 
-    RP_TRY(update_take(o, named->param, 1u << named->part, at));
-    int64_t skip = at - o->window.first;
+    RP_TRY(update_take(o, named->param, 1u << named->part, at * each));
+    int64_t skip = at - o->window.first / each;
     *data        = element(o->window.part[named->part], named->dtype, skip);
-    *count       = o->window.count - skip;
+    *count       = rp__optim_part_elems(named->part, o->window.count) - skip;
     return RP_OK;
 }
 

@@ -9,6 +9,7 @@
 #ifndef RP_RECIPE_H
 #define RP_RECIPE_H
 
+#include "kernels/optim.h"
 #include "policy/modes.h"
 
 typedef enum { RP_DEVICE_CPU, RP_DEVICE_SIM, RP_DEVICE_EMU, RP_DEVICE_CUDA } rp_recipe_device;
@@ -30,7 +31,7 @@ enum { RP_OBJECTIVE_OF_MODEL, RP_OBJECTIVE_CAUSAL, RP_OBJECTIVE_MASKED };
 enum { RP_FINAL_SAFETENSORS, RP_FINAL_GGUF };
 enum { RP_OPTIMIZER_ADAMW, RP_OPTIMIZER_SGD };
 enum { RP_QUANTIZE_NO, RP_QUANTIZE_KEEP, RP_QUANTIZE_NF4, RP_QUANTIZE_Q8_0, RP_QUANTIZE_Q4_0 };
-enum { RP_STATE_FP32, RP_STATE_BF16 };
+enum { RP_STATE_FP32, RP_STATE_BF16, RP_STATE_INT8 };
 enum { RP_ROUND_NEAREST, RP_ROUND_STOCHASTIC };
 enum { RP_LR_CONSTANT, RP_LR_COSINE, RP_LR_LINEAR };
 enum { RP_OFFLOAD_DISK, RP_OFFLOAD_MEMORY };
@@ -156,6 +157,15 @@ bool rp__recipe_has_key(const char *path);
 /* Hint for a key of another system: the key to write instead; NULL if the key is unknown. / Hint number i of all; NULL past the last. */
 const char *rp__recipe_elsewhere(const char *path);
 const char *rp__recipe_elsewhere_at(int i);
+
+/* The dtype of optimizer states, and the number of elements of which slices hold a multiple (rp__ranks_slice). */
+static inline rp_dtype rp__recipe_states(const rp_recipe *recipe)
+{
+    int dtype = recipe->optimizer.state_dtype;
+
+    return dtype == RP_STATE_INT8 ? RP_U8 : dtype == RP_STATE_BF16 ? RP_BF16 : RP_F32;
+}
+static inline int64_t rp__recipe_slice_elems(const rp_recipe *recipe) { return recipe->optimizer.state_dtype == RP_STATE_INT8 ? RP_OPTIM_BLOCK : 0; }
 
 /* Number of ranks of the groups within which gathered weights stay; 0 if they are freed after the forward, or stay whole on each rank. */
 static inline int64_t rp__recipe_stay(const rp_recipe *recipe)

@@ -130,7 +130,7 @@ rp_status rp__engine_states(rp_engine *e)
         .name = names[r->optimizer.name], .beta1 = r->optimizer.betas[0], .beta2 = r->optimizer.betas[1],
         .eps = r->optimizer.eps, .momentum = r->optimizer.momentum, .weight_decay = r->optimizer.weight_decay,
         .no_decay = r->optimizer.no_decay.item, .n_no_decay = r->optimizer.no_decay.n, .model = rp__model_root(e->model),
-        .state_dtype = r->optimizer.state_dtype == RP_STATE_BF16 ? RP_BF16 : RP_F32,
+        .state_dtype = rp__recipe_states(r),
         .master_weights = r->optimizer.master_weights, .stochastic = r->optimizer.rounding == RP_ROUND_STOCHASTIC,
         .offload = r->dist.state_offload ? r->activation_checkpointing.offload.path : NULL,
     };

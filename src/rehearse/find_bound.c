@@ -8,6 +8,7 @@
 #include "ops/collective.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/talk.h"
+#include "optim/optim.h"
 #include "plan/plan.h"
 #include "rehearse/find.h"
 #include "shard/ranks.h"
@@ -122,6 +123,7 @@ static rp_status open_ranks(rp_find_bounds *b, const rp_setting *s)
     b->copies = s->copies;
     b->stay   = s->stay;
     RP_CHECK(b->rehearsal->caller, rp_ctx_new(&options, &b->ctx) == RP_OK, RP_ERR_MEMORY, "cannot open a context for the bounds of a search");
+    rp__ranks_slice(b->ctx, rp__recipe_slice_elems(b->recipe));
     rp_status status = rp__ranks_pretend(b->ctx, 0, (int)s->ranks, s->copies);
     if (status == RP_OK) status = rp__ranks_stay(b->ctx, s->stay);
     return status == RP_OK ? RP_OK : rp_fail(b->rehearsal->caller, status, "%s", b->ctx->error);
@@ -188,14 +190,14 @@ static talk_seconds all_talk(const rp_find_bounds *b, const rp_setting *s)
 
 /* ---- bytes ---- */
 
-/* Bytes per element of a trained weight besides the weight itself. */
-static int64_t overlap_bytes(const rp_recipe *r, const weight *w, const rp_setting *s)
+/* Bytes of n elements of a trained weight besides the weight itself. */
+static int64_t overlap_bytes(const rp_recipe *r, const weight *w, int64_t n, const rp_setting *s)
 {
-    int64_t state   = r->optimizer.state_dtype == RP_STATE_BF16 ? 2 : 4, bytes = 0;
+    int64_t bytes    = 0;
     bool in_backward = r->optimizer_in_bwd == RP_YES || (r->optimizer_in_bwd == RP_AUTO && !r->clip_grad_norm.set && s->accumulation == 1);
 
-    if (!r->dist.state_offload && r->optimizer.name == RP_OPTIMIZER_ADAMW) bytes += 2 * state;
-    if (!in_backward) bytes += rp_dtype_bytes(w->whole.dtype);
+    if (!r->dist.state_offload && r->optimizer.name == RP_OPTIMIZER_ADAMW) bytes += 2 * rp__optim_state_bytes(rp__recipe_states(r), n);
+    if (!in_backward) bytes += n * rp_dtype_bytes(w->whole.dtype);
     return bytes;
 }
 
@@ -205,8 +207,8 @@ static int64_t least_bytes(const rp_find_bounds *b, const rp_setting *s)
 
     for (int i = 0; i < b->n; i++) {
         const weight *w = &b->weight[i];
-        int64_t here    = rp__slice_of(rp_meta_elems(&w->whole), 0, (int)(s->ranks / s->copies)).count;
-        bytes += here * (rp_dtype_bytes(w->whole.dtype) + (w->trained ? overlap_bytes(b->recipe, w, s) : 0));
+        int64_t here    = rp__slice_in(b->ctx, rp_meta_elems(&w->whole), 0, (int)(s->ranks / s->copies)).count;
+        bytes += here * rp_dtype_bytes(w->whole.dtype) + (w->trained ? overlap_bytes(b->recipe, w, here, s) : 0);
     }
     return bytes;
 }

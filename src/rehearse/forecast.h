@@ -28,7 +28,7 @@ rp_status rp__recipe_try(rp_ctx *ctx, const rp_recipe *recipe, rp_report *report
 
 /* ---- changes that need fewer bytes, if nothing fits ---- */
 
-enum { RP_REMEDY_CHARS = 96, RP_MOST_REMEDIES = 8 };
+enum { RP_REMEDY_CHARS = 96, RP_MOST_REMEDIES = 9 };
 
 typedef struct {
     char setting[RP_REMEDY_CHARS];      /* as arguments of a command: "optimizer.state_dtype=bf16" */

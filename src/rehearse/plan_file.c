@@ -4,10 +4,11 @@
 
 const char *rp__optimizer_text(const rp_recipe *r, char out[RP_OPTIMIZER_CHARS])
 {
+    static const char *const dtypes[] = { [RP_STATE_FP32] = "fp32 states", [RP_STATE_BF16] = "bf16 states", [RP_STATE_INT8] = "int8 states" };
     bool adamw = r->optimizer.name == RP_OPTIMIZER_ADAMW, states = adamw || r->optimizer.momentum > 0;
 
     snprintf(out, RP_OPTIMIZER_CHARS, "%s with %s%s%s%s", adamw ? "adamw" : "sgd",
-             !states ? "no states" : r->optimizer.state_dtype == RP_STATE_BF16 ? "bf16 states" : "fp32 states",
+             !states ? "no states" : dtypes[r->optimizer.state_dtype],
              r->optimizer.master_weights ? ", master weights" : "", r->grad_dtype == RP_GRAD_FP32 ? ", fp32 gradients" : "",
              r->dist.state_offload ? ", on disk" : "");
     return out;

@@ -50,6 +50,7 @@ static rp_status pretend(rp_rehearsal *r)
     int asked               = recipe->dist.ranks.set ? (int)recipe->dist.ranks.value : 1;
     rp_comm *run            = rp__world(r->caller);
 
+    rp__ranks_slice(r->ctx, rp__recipe_slice_elems(recipe));
     RP_TRY(rp__ranks_pretend(r->ctx, rp__comm_rank(run), run ? rp__comm_ranks(run) : asked, recipe->dist.replicate_dim));
     return rp__ranks_stay(r->ctx, rp__recipe_stay(recipe));
 }

@@ -35,9 +35,16 @@ static bool update_unclipped(rp_recipe *r, char *text)
 
 static bool smaller_states(rp_recipe *r, char *text)
 {
-    if (!has_moments(r) || r->optimizer.state_dtype == RP_STATE_BF16) return false;
+    if (!has_moments(r) || r->optimizer.state_dtype != RP_STATE_FP32) return false;
     r->optimizer.state_dtype = RP_STATE_BF16;
     return say(text, "optimizer.state_dtype=bf16");
+}
+
+static bool smallest_states(rp_recipe *r, char *text)
+{
+    if (!has_moments(r) || r->optimizer.state_dtype == RP_STATE_INT8) return false;
+    r->optimizer.state_dtype = RP_STATE_INT8;
+    return say(text, "optimizer.state_dtype=int8");
 }
 
 static bool no_moments(rp_recipe *r, char *text)
@@ -86,6 +93,7 @@ static const struct {
     { update_in_backward, RP_ANEW_STATES, "'optimizer_in_bwd'" },
     { update_unclipped, RP_ANEW_STATES, NULL },
     { smaller_states, RP_ANEW_STATES, "'optimizer.state_dtype: bf16'" },
+    { smallest_states, RP_ANEW_MODEL, NULL },           /* slices of weights hold whole blocks */
     { no_moments, RP_ANEW_STATES, NULL },
     { states_on_disk, RP_ANEW_STATES, "'dist.state_offload'" },
     { adapters, RP_ANEW_MODEL, "'lora.rank'" },

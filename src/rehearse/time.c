@@ -108,8 +108,8 @@ static int64_t trained_bytes(const rp_engine *e)
     return bytes;
 }
 
-/* The update reads and writes weights and states and reads gradients. Clipping reads gradients once more for the norm. States on disk are
- * read and written meanwhile, one after the other. */
+/* The update reads and writes weights and states and reads gradients. States in 8 bits have their own price. Clipping reads gradients once more for
+ * the norm. States on disk are read and written meanwhile, one after the other. */
 void rp__time_update(rp_engine *e)
 {
     rp_step_time *t = e->time;
@@ -120,7 +120,9 @@ void rp__time_update(rp_engine *e)
 
     rp_mem_read(e->ctx, 0, false, &now);
     int64_t states   = offload ? offload : now.live_at[RP_MEM_OPTIM];
-    double move      = rp__cost_move(t->costs, dtype, (3 + e->recipe->clip_grad_norm.set) * trained_bytes(e) + 2 * states);
+    int64_t coded    = rp__optim_coded_bytes(e->optim);
+    double move      = rp__cost_move(t->costs, dtype, (3 + e->recipe->clip_grad_norm.set) * trained_bytes(e) + 2 * (states - coded)) +
+                       rp__cost_move(t->costs, RP_U8, 2 * coded);
     t->state_bytes   = offload;
     t->state_seconds = fmax(2 * (double)offload / disk - move, 0);
     t->update_seconds = move + t->state_seconds;

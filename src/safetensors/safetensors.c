@@ -30,6 +30,7 @@ rp_safetensors_dtype rp__safetensors_dtype_of(rp_dtype dtype)
 {
     static const rp_safetensors_dtype of[RP_DTYPES] = {
         [RP_F32] = RP_ST_F32, [RP_BF16] = RP_ST_BF16, [RP_I32] = RP_ST_I32, [RP_F64] = RP_ST_F64,
+        [RP_U8] = RP_ST_U8,
     };
 
     RP_BUG_IF((unsigned)dtype >= RP_DTYPES);

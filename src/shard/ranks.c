@@ -24,6 +24,8 @@ rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim)
     return replicate_dim == 1 ? RP_OK : rp__comm_across(ctx, world, together, &g->replicas);
 }
 
+void rp__ranks_slice(rp_ctx *ctx, int64_t elems) { rp__groups(ctx)->slice_elems = elems; }
+
 rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_dim)
 {
     if (ranks == 1) return RP_OK;

@@ -16,9 +16,11 @@
  * All ranks must call it.
  * errors  RP_ERR_CONFIG replicate_dim does not divide the ranks · RP_ERR_UNSUPPORTED too many ranks · RP_ERR_BACKEND · RP_ERR_MEMORY */
 rp_status rp__ranks_join(rp_ctx *ctx, rp_comm *world, int64_t replicate_dim);
+/* Call it before rp__ranks_join or rp__ranks_pretend: slices then hold a multiple of `elems`. 0: of RP_SLICE_ELEMS. Holds until rp__ranks_leave. */
+void rp__ranks_slice(rp_ctx *ctx, int64_t elems);
 /* The same on shapes alone, with a simulated world that the context owns: rank `rank` of `ranks`. errors as rp__ranks_join */
 rp_status rp__ranks_pretend(rp_ctx *ctx, int rank, int ranks, int64_t replicate_dim);
-/* Call it after one of these. Gathered weights then stay in parts on every `ranks` neighbours of the shards. 0: they do not.
+/* Call it after rp__ranks_join or rp__ranks_pretend. Gathered weights then stay in parts on every `ranks` neighbours of the shards. 0: they do not.
  * Does nothing if the context has one rank.
  * errors  RP_ERR_CONFIG `ranks` is below 2, not below the number of shards, or does not divide it · RP_ERR_BACKEND · RP_ERR_MEMORY */
 rp_status rp__ranks_stay(rp_ctx *ctx, int64_t ranks);

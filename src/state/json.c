@@ -61,10 +61,11 @@ static json_t *entry_object(rp_safetensors_dtype dtype, json_t *shape, int64_t r
 static json_t *entry_of(const rp_state_tensor *t, int parts, const uint64_t *checksum)
 {
     const rp_meta *whole = rp__state_whole(t);
+    int64_t room         = parts > 1 ? rp__state_slice(t).room : rp__slice_of(rp_meta_elems(whole), 0, 1).room;
     char text[HEX_CHARS];
 
-    return entry_object(rp__safetensors_dtype_of(whole->dtype), shape_array(whole->ndim, whole->dim),
-                        rp__slice_of(rp_meta_elems(whole), 0, parts).room, checksum ? hex(text, *checksum) : NULL);
+    return entry_object(rp__safetensors_dtype_of(whole->dtype), shape_array(whole->ndim, whole->dim), room,
+                        checksum ? hex(text, *checksum) : NULL);
 }
 
 static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums)

@@ -26,7 +26,7 @@
 #define RP_STATE_JSON "state.json"
 #define RP_STATE_JSON_BYTES (INT64_C(64) << 20)
 
-/* Make the text of a state.json. Each tensor is cut into `parts` slices (rp__slice_of). checksums: one per tensor if there is one part, else one
+/* Make the text of a state.json. Each tensor is cut into `parts` slices (comm/comm.h). checksums: one per tensor if there is one part, else one
  * per part. The caller must free() the result. Returns NULL if memory runs out or a string is not UTF-8. */
 char *rp__state_json_text(const rp_state_info *info, const rp_state_tensor *tensors, int n, int parts, const uint64_t *checksums);
 

@@ -28,7 +28,7 @@ rp_slice rp__state_slice(const rp_state_tensor *t)
 static rp_status declare(const rp_state_tensor *t, int part, int parts, rp_safetensor *d)
 {
     const rp_meta *whole = rp__state_whole(t);
-    rp_slice mine = rp__state_slice(t), due = rp__slice_of(rp_meta_elems(whole), part, parts);
+    rp_slice mine = rp__state_slice(t), due = rp__slice_at(mine.room, rp_meta_elems(whole), part);
 
     if (t->tensor) RP_TRY(rp__tensor_needs_data(t->tensor, "saving a state"));
     RP_BUG_IF((t->tensor && !rp_tensor_is_dense(t->tensor)) || mine.first != due.first || mine.count != due.count);

@@ -8,6 +8,7 @@
 
 static const struct { const char *name; int64_t bytes; } dtypes[RP_Q4_0] = {
     [RP_F32] = { "fp32", 4 }, [RP_BF16] = { "bf16", 2 }, [RP_I32] = { "int32", 4 }, [RP_F64] = { "fp64", 8 },
+    [RP_U8] = { "uint8", 1 },
 };
 
 const char *rp_dtype_name(rp_dtype d)

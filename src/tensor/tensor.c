@@ -250,6 +250,7 @@ static double load_from(rp_dtype dtype, const void *p, int64_t at)
     case RP_F32: return ((const float *)p)[at];
     case RP_BF16: return rp__f32_from_bf16(((const uint16_t *)p)[at]);
     case RP_I32: return ((const int32_t *)p)[at];
+    case RP_U8: return ((const uint8_t *)p)[at];
     default: return ((const double *)p)[at];
     }
 }
@@ -260,6 +261,7 @@ static void store_to(rp_dtype dtype, void *p, int64_t at, double value)
     case RP_F32: ((float *)p)[at] = (float)value; break;
     case RP_BF16: ((uint16_t *)p)[at] = rp__bf16_from_f32((float)value); break;
     case RP_I32: ((int32_t *)p)[at] = (int32_t)value; break;
+    case RP_U8: ((uint8_t *)p)[at] = (uint8_t)(int32_t)value; break;
     default: ((double *)p)[at] = value;
     }
 }
@@ -434,10 +436,13 @@ static rp_status check_count(const rp_tensor *t, int64_t count, const char *call
 
 static rp_status check_whole(const rp_tensor *t, const double *from, int64_t count)
 {
-    if (t->m.dtype != RP_I32) return RP_OK;
+    bool byte  = t->m.dtype == RP_U8;
+    double low = byte ? -1 : -2147483649.0, high = byte ? 256 : 2147483648.0;
+
+    if (!byte && t->m.dtype != RP_I32) return RP_OK;
     for (int64_t i = 0; i < count; i++)
-        RP_CHECK(t->ctx, from[i] > -2147483649.0 && from[i] < 2147483648.0, RP_ERR_ARG, "rp_tensor_write: element %" PRId64 " is %g, beyond int32",
-                 i, from[i]);
+        RP_CHECK(t->ctx, from[i] > low && from[i] < high, RP_ERR_ARG, "rp_tensor_write: element %" PRId64 " is %g, beyond %s", i, from[i],
+                 rp_dtype_name(t->m.dtype));
     return RP_OK;
 }
 

@@ -138,14 +138,15 @@ static rp_state_tensor of_param(const rp_param *p)
     return (rp_state_tensor){ .name = p->path, .tensor = p->tensor, .whole = p->whole, .slice = p->slice };
 }
 
-/* Element `at` of the optimizer's states: the same slice as its parameter. */
+/* Tensor `at` of the optimizer's states. */
 static rp_state_tensor of_optim(const rp_trainer *t, int at)
 {
     rp_optim *optim     = t->engine.optim;
     rp_state_tensor out = of_param(rp__model_param(t->engine.model, rp__optim_tensor_param(optim, at)));
 
     out.tensor      = rp__optim_tensor(optim, at, &out.name);
-    out.whole.dtype = rp__optim_tensor_dtype(optim, at);
+    out.whole       = rp__optim_tensor_whole(optim, at, &out.whole);
+    out.slice       = rp__optim_tensor_slice(optim, at, out.slice);
     out.optim       = optim;
     out.at          = at;
     return out;

@@ -38,6 +38,7 @@ rp_status rp__trainer_join(rp_trainer *t)
 {
     rp_ctx *ctx = t->ctx;
 
+    rp__ranks_slice(ctx, rp__recipe_slice_elems(t->recipe));
     RP_TRY(rp__comm_agree(ctx, rp__world(ctx), check_number(t)));
     if (rp__comm_ranks(rp__world(ctx)) == 1) return RP_OK;
     RP_TRY(rp__comm_agree(ctx, rp__world(ctx), check_recipe(t)));

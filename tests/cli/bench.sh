@@ -24,7 +24,7 @@ awk '/, level / { levels++ } /:fp32:forward / { rows++ } /^ceilings/ { ceilings+
 #>       4 rotary
 #>       2 add
 #>       4 dropout
-#>       2 adamw
+#>       4 adamw
 #>       2 sgd
 #>      16 step
 #> rmsnorm:1024x576:bf16:forward 2

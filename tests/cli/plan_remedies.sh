@@ -30,17 +30,18 @@ reprise plan "$@" memory_budget=$exact >/dev/null && reprise plan "$@" memory_bu
 reprise plan "$@" 2>/dev/null | sed -n 's/^  *\([0-9.]* [KM]iB\)  *[0-9.]* [KM]iB  *\([a-z].*=.*\)/\1 \2/p' | while read -r size unit setting; do
     reprise plan "$@" $setting memory_budget="$size $unit" >/dev/null 2>err || { echo "$setting does not fit in $size $unit:" && cat err; }
 done
-#> clip_grad_norm=1.0: batch_size=1,dist.state_offload=true,lora.rank=16,max_seq_len=8,optimizer.name=sgd,optimizer.state_dtype=bf16,optimizer_in_bwd=true clip_grad_norm=null
-#> optimizer_in_bwd=true clip_grad_norm=null: batch_size=1,dist.state_offload=true,lora.rank=16,max_seq_len=8,optimizer.name=sgd,optimizer.state_dtype=bf16
-#> optimizer.state_dtype=bf16 dist.state_offload=true: batch_size=1,lora.rank=16,max_seq_len=8,optimizer.name=sgd,optimizer_in_bwd=true clip_grad_norm=null
-#> optimizer.name=sgd optimizer.momentum=0.9 batch_size=1: dist.state_offload=true,lora.rank=16,max_seq_len=8,optimizer.name=sgd optimizer.momentum=0,optimizer.state_dtype=bf16,optimizer_in_bwd=true clip_grad_norm=null
-#> activation_checkpointing.mode=full: batch_size=1 activation_checkpointing.mode=auto,dist.state_offload=true activation_checkpointing.mode=auto,lora.rank=16 activation_checkpointing.mode=auto,max_seq_len=8 activation_checkpointing.mode=auto,optimizer.name=sgd activation_checkpointing.mode=auto,optimizer.state_dtype=bf16 activation_checkpointing.mode=auto,optimizer_in_bwd=true clip_grad_norm=null activation_checkpointing.mode=auto
+#> clip_grad_norm=1.0: batch_size=1,dist.state_offload=true,lora.rank=16,max_seq_len=8,optimizer.name=sgd,optimizer.state_dtype=bf16,optimizer.state_dtype=int8,optimizer_in_bwd=true clip_grad_norm=null
+#> optimizer_in_bwd=true clip_grad_norm=null: batch_size=1,dist.state_offload=true,lora.rank=16,max_seq_len=8,optimizer.name=sgd,optimizer.state_dtype=bf16,optimizer.state_dtype=int8
+#> optimizer.state_dtype=bf16 dist.state_offload=true: batch_size=1,lora.rank=16,max_seq_len=8,optimizer.name=sgd,optimizer.state_dtype=int8,optimizer_in_bwd=true clip_grad_norm=null
+#> optimizer.name=sgd optimizer.momentum=0.9 batch_size=1: dist.state_offload=true,lora.rank=16,max_seq_len=8,optimizer.name=sgd optimizer.momentum=0,optimizer.state_dtype=bf16,optimizer.state_dtype=int8,optimizer_in_bwd=true clip_grad_norm=null
+#> activation_checkpointing.mode=full: batch_size=1 activation_checkpointing.mode=auto,dist.state_offload=true activation_checkpointing.mode=auto,lora.rank=16 activation_checkpointing.mode=auto,max_seq_len=8 activation_checkpointing.mode=auto,optimizer.name=sgd activation_checkpointing.mode=auto,optimizer.state_dtype=bf16 activation_checkpointing.mode=auto,optimizer.state_dtype=int8 activation_checkpointing.mode=auto,optimizer_in_bwd=true clip_grad_norm=null activation_checkpointing.mode=auto
 #> "setting": "batch_size=1", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "setting": "dist.state_offload=true", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "setting": "lora.rank=16", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "setting": "max_seq_len=8", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "setting": "optimizer.name=sgd", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "setting": "optimizer.state_dtype=bf16", "least_budget_bytes": BYTES, "saved_bytes": BYTES
+#> "setting": "optimizer.state_dtype=int8", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "setting": "optimizer_in_bwd=true clip_grad_norm=null", "least_budget_bytes": BYTES, "saved_bytes": BYTES
 #> "remedies": []
 #> nothing is listed

@@ -43,6 +43,25 @@ static void slices_cover_all_elements_without_overlap_in_rooms_alike(void **stat
     check_slices(INT64_C(1) << 40, 7);
 }
 
+static void slices_of_a_context_hold_whole_units(void **state)
+{
+    (void)state;
+    for (int i = 0; i < test_draws(2000); i++) {
+        int64_t n = draw(20000), next = 0;
+        int ranks = 1 + (int)draw(9), unit = i % 3 ? 256 : 0;
+        rp__groups(ctx)->slice_elems = unit;
+        for (int r = 0; r < ranks; r++) {
+            rp_slice s = rp__slice_in(ctx, n, r, ranks), usual = rp__slice_of(n, r, ranks);
+            assert_true(s.room % (unit ? unit : RP_SLICE_ELEMS) == 0 && s.first == next);
+            if (s.count) assert_int_equal(s.first, r * s.room);
+            if (!unit) assert_memory_equal(&s, &usual, sizeof s);
+            next += s.count;
+        }
+        assert_int_equal(next, n);
+    }
+    rp__groups(ctx)->slice_elems = 0;
+}
+
 static void only_the_last_slices_are_short(void **state)
 {
     (void)state;
@@ -301,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_cover_all_elements_without_overlap_in_rooms_alike),
+        cmocka_unit_test(slices_of_a_context_hold_whole_units),
         cmocka_unit_test(only_the_last_slices_are_short),
         cmocka_unit_test(alone_everything_comes_back_to_its_place),
         cmocka_unit_test(alone_the_own_status_stands),

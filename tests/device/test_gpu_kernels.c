@@ -92,6 +92,7 @@ static void every_form_holds_in_every_schedule(void **state)
 
 static float value_at(rp_dtype dtype, const void *from, int64_t i)
 {
+    if (dtype == RP_U8) return ((const uint8_t *)from)[i];
     return dtype == RP_F32 ? ((const float *)from)[i] : rp__f32_from_bf16(((const uint16_t *)from)[i]);
 }
 
@@ -231,14 +232,18 @@ static void large_products_are_right(void **state)
 
 /* ---- updates: the CPU's bits where the arithmetic is the same, and always the CPU's random bits ---- */
 
-enum { PARAM, GRAD, FIRST, SECOND, MASTER, TENSORS };
+enum { PARAM, GRAD, FIRST, SECOND, MASTER, ABSMAX0, ABSMAX1, TENSORS };
 
 static void draw_tensors(const buffer *b, const rp_dtype *dtype, int64_t n)
 {
     draws d = { 7 };
 
-    for (int t = 0; t < TENSORS; t++) fill(&d, dtype[t], b[t].host, n, 1);
-    for (int64_t i = 0; i < n; i++) {       /* the second moment is positive */
+    for (int t = 0; t < TENSORS; t++) {
+        if (dtype[t] != RP_U8) fill(&d, dtype[t], b[t].host, n, 1);
+        for (int64_t i = 0; dtype[t] == RP_U8 && i < n; i++) ((uint8_t *)b[t].host)[i] = (uint8_t)(i * 7 + t);
+    }
+    for (int64_t i = 0; i < n; i++) ((float *)(void *)b[ABSMAX1].host)[i] = fabsf(((float *)(void *)b[ABSMAX1].host)[i]);
+    for (int64_t i = 0; i < n && dtype[SECOND] != RP_U8; i++) {       /* the second moment is positive */
         if (dtype[SECOND] == RP_F32) ((float *)(void *)b[SECOND].host)[i] = fabsf(((float *)(void *)b[SECOND].host)[i]);
         else ((uint16_t *)(void *)b[SECOND].host)[i] &= 0x7fff;
     }
@@ -258,6 +263,7 @@ static double run_update(rp_optim_call c, buffer *b, bool is_sgd, bool master, b
         if (gpu) send(&b[t]);
     }
     c.param = at[PARAM], c.grad = at[GRAD], c.state[0] = at[FIRST], c.state[1] = is_sgd ? NULL : at[SECOND], c.master = master ? at[MASTER] : NULL;
+    c.absmax[0] = at[ABSMAX0], c.absmax[1] = at[ABSMAX1];
     c.sum_squares = &squares;
     if (is_sgd) k->sgd(&c);
     else k->adamw(&c);
@@ -267,7 +273,7 @@ static double run_update(rp_optim_call c, buffer *b, bool is_sgd, bool master, b
 
 static void check_update(rp_ctx *ctx, bool is_sgd, rp_dtype param, rp_dtype grad, rp_dtype state, bool master, bool stochastic, int64_t n, int64_t first)
 {
-    rp_dtype dtype[TENSORS] = { param, grad, state, state, RP_F32 };
+    rp_dtype dtype[TENSORS] = { param, grad, state, state, RP_F32, RP_F32, RP_F32 };
     buffer b[2][TENSORS];
     double squares[2];
     int64_t other = 0;
@@ -283,8 +289,9 @@ static void check_update(rp_ctx *ctx, bool is_sgd, rp_dtype param, rp_dtype grad
     for (int t = 0; t < TENSORS; t++)
         for (int64_t i = 0; i < n; i++) {
             double x = (double)value_at(dtype[t], b[0][t].host, i), y = (double)value_at(dtype[t], b[1][t].host, i);
+            double within = dtype[t] == RP_U8 ? 1 : (dtype[t] == RP_BF16 ? 1.0 / 128 : 1e-6) * fabs(x) + 1e-7;       /* a code: the next one */
             other += x != y;
-            if (!(fabs(x - y) <= (dtype[t] == RP_BF16 ? 1.0 / 128 : 1e-6) * fabs(x) + 1e-7)) fail_msg("tensor %d at %d: %g and %g", t, (int)i, x, y);
+            if (!(fabs(x - y) <= within)) fail_msg("tensor %d at %d: %g and %g", t, (int)i, x, y);
         }
     assert_true(other <= 5 * n / 20);           /* other roundings are rare, so the random bits are the same */
     for (int side = 0; side < 2; side++)
@@ -296,9 +303,13 @@ static void updates_equal_the_cpus(void **state)
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 2 });
 
     (void)state;
-    for (int form = 0; form < 64; form++)
-        check_update(ctx, form & 1, form & 2 ? RP_BF16 : RP_F32, form & 4 ? RP_BF16 : RP_F32, form & 8 ? RP_BF16 : RP_F32, form & 16, form & 32,
-                     form & 1 ? 1700 : 2048, form & 2 ? 777 : 0);
+    static const rp_dtype states[] = { RP_F32, RP_BF16, RP_U8 };
+
+    for (int form = 0; form < 3 * 32; form++) {
+        rp_dtype in = states[form / 32];
+        check_update(ctx, form & 1, form & 2 ? RP_BF16 : RP_F32, form & 4 ? RP_BF16 : RP_F32, in, form & 8, form & 16, form & 1 ? 1700 : 2048,
+                     !(form & 2) ? 0 : in == RP_U8 ? 768 : 777);
+    }
     test_ctx_free(ctx);
 }
 

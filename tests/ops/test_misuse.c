@@ -42,24 +42,27 @@ static void a_device_that_is_not_there_holds_nothing(void **state)
     test_ctx_free(ctx);
 }
 
-static void doubles_beyond_int32_are_refused_before_any_is_written(void **state)
+static void doubles_beyond_a_whole_dtype_are_refused_before_any_is_written(void **state)
 {
-    static const double wrong[] = { 2147483648.0, -2147483649.0, NAN, INFINITY };
-    rp_ctx *ctx  = test_ctx(NULL);
-    rp_tensor *t = tensor_of(ctx, RP_I32, 2);
+    static const struct { rp_dtype dtype; const char *name; double right[2], wrong[4]; } all[] = {
+        { RP_I32, "int32", { 2147483647.0, -2147483648.0 }, { 2147483648.0, -2147483649.0, NAN, INFINITY } },
+        { RP_U8, "uint8", { 255, 0 }, { 256, -1, NAN, INFINITY } },
+    };
+    rp_ctx *ctx = test_ctx(NULL);
     double got[2];
 
     (void)state;
-    assert_ok(ctx, rp_tensor_write(t, (double[]){ 2147483647.0, -2147483648.0 }, 2));
-    for (int i = 0; i < RP_COUNT(wrong); i++) {
+    for (int i = 0; i < 4 * RP_COUNT(all); i++) {
+        rp_tensor *t = tensor_of(ctx, all[i / 4].dtype, 2);
         char expected[128];
-        snprintf(expected, sizeof expected, "rp_tensor_write: element 1 is %g, beyond int32", wrong[i]);
-        assert_int_equal(rp_tensor_write(t, (double[]){ 5, wrong[i] }, 2), RP_ERR_ARG);
+        assert_ok(ctx, rp_tensor_write(t, all[i / 4].right, 2));
+        snprintf(expected, sizeof expected, "rp_tensor_write: element 1 is %g, beyond %s", all[i / 4].wrong[i % 4], all[i / 4].name);
+        assert_int_equal(rp_tensor_write(t, (double[]){ 5, all[i / 4].wrong[i % 4] }, 2), RP_ERR_ARG);
         assert_string_equal(rp_error(ctx), expected);
         assert_ok(ctx, rp_tensor_read(t, got, 2));
-        assert_true(got[0] == 2147483647.0 && got[1] == -2147483648.0);
+        assert_true(got[0] == all[i / 4].right[0] && got[1] == all[i / 4].right[1]);
+        rp_tensor_unref(t);
     }
-    rp_tensor_unref(t);
     test_ctx_free(ctx);
 }
 
@@ -313,7 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_memory_class_that_is_none_is_refused),
         cmocka_unit_test(a_device_that_is_not_there_holds_nothing),
-        cmocka_unit_test(doubles_beyond_int32_are_refused_before_any_is_written),
+        cmocka_unit_test(doubles_beyond_a_whole_dtype_are_refused_before_any_is_written),
         cmocka_unit_test(a_shape_that_is_none_is_refused_with_what_it_is),
         cmocka_unit_test(a_view_that_is_none_is_refused_with_what_it_is),
         cmocka_unit_test(numbers_that_are_not_as_many_as_elements_are_refused),

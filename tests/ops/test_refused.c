@@ -148,7 +148,8 @@ static bool is_taken(const rp_op_case *test, int input, rp_dtype dtype)
         alone         = alone && (!floating || table);
         tables        = tables || table;
     }
-    return input == 0 && alone && dtype != RP_I32 && !((test->int_inputs | test->stat_inputs) & RP_IN(0)) && (dtype == RP_BF16 || !tables);
+    return input == 0 && alone && rp_meta_is_float(&(rp_meta){ .dtype = dtype }) &&
+           !((test->int_inputs | test->stat_inputs) & RP_IN(0)) && (dtype == RP_BF16 || !tables);
 }
 
 static void try_dtype(rp_ctx *ctx, const rp_op *op, const rp_op_case *test, int input, rp_dtype dtype)

@@ -55,7 +55,7 @@ static inline void draw_settings(uint32_t *rng, settings *s)
     set_drawn(s, "max_seq_len=%d", 8 << pick(rng, 3));
     set_drawn(s, "gradient_accumulation_steps=%d", alone ? 1 : 1 + pick(rng, 4));
     set_drawn(s, "optimizer.name=%s", coin(rng, "adamw", "sgd"));
-    set_drawn(s, "optimizer.state_dtype=%s", coin(rng, "bf16", "fp32"));
+    set_drawn(s, "optimizer.state_dtype=%s", coin(rng, "bf16", coin(rng, "int8", "fp32")));
     set_drawn(s, "optimizer_in_bwd=%s", alone ? "auto" : "false");
     set_drawn(s, "clip_grad_norm=%s", !alone && pick(rng, 2) ? "1.0" : "null");
     set_drawn(s, "max_steps=2");

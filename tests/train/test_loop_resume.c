@@ -58,6 +58,19 @@ static void steps_after_the_last_state_are_done_again(void **state)
     assert_same_run("whole", "part");
 }
 
+static void states_in_8_bits_go_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    run_whole(&dir, "gpt2", "whole", RUN("optimizer.state_dtype=int8", "dtype=bf16"));
+    for (int64_t k = 1; k < 12; k += 5) {
+        char out[16];
+        snprintf(out, sizeof out, "part%d", (int)k);
+        run_part(out, k, true, RUN("optimizer.state_dtype=int8", "dtype=bf16"));
+        run_whole(&dir, "gpt2", out, RUN("optimizer.state_dtype=int8", "dtype=bf16", "resume=auto"));
+        assert_same_run("whole", out);
+    }
+}
+
 static void a_resumed_run_may_change_what_changes_no_bit(void **state)
 {
     (void)state;
@@ -255,6 +268,7 @@ int main(void)
         TEST(a_run_killed_at_any_moment_and_resumed_is_the_run_that_was_not),
         TEST(a_run_stopped_after_any_step_and_resumed_is_the_run_that_was_not),
         TEST(steps_after_the_last_state_are_done_again),
+        TEST(states_in_8_bits_go_on_with_the_same_bits),
         TEST(a_resumed_run_may_change_what_changes_no_bit),
         TEST(a_longer_run_goes_on_where_the_shorter_one_ended),
         TEST(a_finished_run_that_is_resumed_makes_final_anew),

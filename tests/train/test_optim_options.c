@@ -112,34 +112,41 @@ static void no_decay_covers_paths_and_modules(void **state)
 static void states_are_counted_named_and_the_same_without_data(void **state)
 {
     (void)state;
+    static const struct { rp_dtype dtype; const char *name[6]; int64_t bytes; } all[] = {
+        { RP_F32, { "norm.weight.exp_avg", "norm.weight.exp_avg_sq", "norm.weight.master" }, 600 * (4 + 4 + 4) },
+        { RP_BF16, { "norm.weight.exp_avg", "norm.weight.exp_avg_sq", "norm.weight.master" }, 600 * (2 + 2 + 4) },
+        { RP_U8, { "norm.weight.exp_avg", "norm.weight.exp_avg_absmax", "norm.weight.exp_avg_sq", "norm.weight.exp_avg_sq_absmax", "norm.weight.master" },
+          600 * (1 + 1 + 4) + 2 * 3 * 4 },
+    };
     rp_mem mem[2];
 
-    for (int shapes = 0; shapes < 2; shapes++) {
+    for (int k = 0; k < 2 * RP_COUNT(all); k++) {
+        int shapes  = k % 2;
         rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = shapes });
         rp_optim_config config = config_of("adamw");
-        rp_tensor *p = make(ctx, RP_BF16, 100, RP_MEM_PARAM), *g = make(ctx, RP_BF16, 100, RP_MEM_GRAD);
+        rp_tensor *p = make(ctx, RP_BF16, 600, RP_MEM_PARAM), *g = make(ctx, RP_BF16, 600, RP_MEM_GRAD);
         rp_optim *optim;
         const char *name;
         config.master_weights = true;
-        config.state_dtype    = RP_BF16;
+        config.state_dtype    = all[k / 2].dtype;
         if (!shapes) rp__tensor_zero(p), rp__tensor_zero(g);
         assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "norm.weight", .tensor = p }, 1, &optim));
         uint64_t version = p->storage->version;
         rp__optim_measure(optim, 0, g);
         rp__optim_update(optim, 0, g, &(rp_optim_step){ .step = 1, .lr = 1, .grad_scale = 1, .measure = true });
         assert_true(p->storage->version > version);
-        assert_string_equal((rp__optim_tensor(optim, 0, &name), name), "norm.weight.exp_avg");
-        assert_string_equal((rp__optim_tensor(optim, 1, &name), name), "norm.weight.exp_avg_sq");
-        assert_string_equal((rp__optim_tensor(optim, 2, &name), name), "norm.weight.master");
-        assert_null(rp__optim_tensor(optim, 3, &name));
+        int n = 0;
+        for (; all[k / 2].name[n]; n++) assert_string_equal((rp__optim_tensor(optim, n, &name), name), all[k / 2].name[n]);
+        assert_null(rp__optim_tensor(optim, n, &name));
         rp_mem_read(ctx, 0, false, &mem[shapes]);
-        assert_int_equal(mem[shapes].live_at[RP_MEM_OPTIM], 100 * (2 + 2 + 4));
+        assert_int_equal(mem[shapes].live_at[RP_MEM_OPTIM], all[k / 2].bytes);
+        assert_int_equal(mem[shapes].live_at[RP_MEM_OPTIM], 2 * rp__optim_state_bytes(config.state_dtype, 600) + 600 * 4);
         rp__optim_free(optim);
         rp_tensor_unref(p);
         rp_tensor_unref(g);
         test_ctx_free(ctx);
+        if (shapes) assert_memory_equal(&mem[0], &mem[1], sizeof mem[0]);
     }
-    assert_memory_equal(&mem[0], &mem[1], sizeof mem[0]);
 }
 
 static void bad_options_are_named(void **state)
@@ -160,7 +167,12 @@ static void bad_options_are_named(void **state)
     c             = config_of("adamw");
     c.state_dtype = RP_I32;
     assert_int_equal(rp__optim_new(ctx, &c, &param, 1, &optim), RP_ERR_DTYPE);
-    assert_string_equal(rp_error(ctx), "optimizer.state_dtype: int32, expected fp32 or bf16");
+    assert_string_equal(rp_error(ctx), "optimizer.state_dtype: int32, expected fp32, bf16 or uint8");
+    c.state_dtype = RP_U8;
+    param.slice   = (rp_slice){ 16, 16, 1 };
+    assert_int_equal(rp__optim_new(ctx, &c, &param, 1, &optim), RP_ERR_ARG);
+    assert_string_equal(rp_error(ctx), "the slice of 'w' begins at element 16, within a block of 256: states in 8 bits need whole blocks");
+    param.slice = (rp_slice){ 0 };
     c     = config_of("adamw");
     c.eps = -1;
     assert_int_equal(rp__optim_new(ctx, &c, &param, 1, &optim), RP_ERR_CONFIG);
@@ -208,6 +220,7 @@ static void failing_allocations_leave_nothing_behind(void **state)
     test_faults f = { 0 };
 
     config.master_weights = true;
+    config.state_dtype    = RP_U8;
     while (!f.over) {
         rp_optim *optim = NULL;
         rp_mem m;

@@ -35,11 +35,13 @@ static void visit(rp_ctx *ctx, rp_state_store *s, const rp_state_store_group *gr
         assert_true(v.first == at && v.count > 0);
         for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
             uint32_t *data = v.part[k];
+            int64_t each   = groups[g].each[k] ? groups[g].each[k] : 1;
             if (!data) continue;
             assert_int_equal(v.fresh >> k & 1, kept[g][k] == 0);
-            for (int64_t e = 0; e < v.count; e++) {
-                if (kept[g][k] && data[e] != contents(g, k, at + e, kept[g][k])) fail_msg("group %d part %d element %d", g, k, (int)(at + e));
-                data[e] = contents(g, k, at + e, kept[g][k] + 1);
+            assert_int_equal(rp__state_store_view_bytes(s, &v, k), (v.count + each - 1) / each * 4);
+            for (int64_t e = 0; e * each < v.count; e++) {
+                if (kept[g][k] && data[e] != contents(g, k, at / each + e, kept[g][k])) fail_msg("group %d part %d element %d", g, k, (int)(at / each + e));
+                data[e] = contents(g, k, at / each + e, kept[g][k] + 1);
             }
         }
         assert_ok(ctx, rp__state_store_keep(s, &v));
@@ -52,6 +54,7 @@ static void whatever_order_windows_are_taken_in_they_hold_what_was_kept(void **s
 {
     static const rp_state_store_group groups[] = {
         GROUP(2 * W + 5, 4, 4, 4), GROUP(1, 4, 4), GROUP(0, 4, 4, 4), GROUP(W, 4, 0, 4), GROUP(300, 4, 4, 4), GROUP(W + 1, 4),
+        { .n = W + 257, .elem_bytes = { 4, 0, 4, 4, 4 }, .each = { [3] = 256, [4] = 256 } },
     };
     int n = RP_COUNT(groups), kept[RP_COUNT(groups)][RP_STATE_STORE_PARTS] = { 0 };
     rp_ctx *ctx = test_ctx(NULL);
@@ -208,6 +211,9 @@ static const variant variants[] = {
     { "adamw", RP_BF16, RP_BF16, RP_BF16, .stochastic = true, .reference = true },
     { "sgd", RP_F32, RP_F32, RP_F32, .momentum = 0.9 },
     { "sgd", RP_BF16, RP_F32, RP_F32, .master = true, .stochastic = true },
+    { "adamw", RP_F32, RP_F32, RP_U8, .momentum = 0 },
+    { "adamw", RP_BF16, RP_BF16, RP_U8, .master = true, .reference = true },
+    { "sgd", RP_BF16, RP_F32, RP_U8, .stochastic = true, .momentum = 0.9 },
 };
 
 static rp_tensor *noise(rp_ctx *ctx, rp_dtype dtype, int64_t n, rp_mem_class c, uint32_t salt)
@@ -229,7 +235,8 @@ static uint64_t hash_states(rp_ctx *ctx, rp_optim *o, const rp_slice *slice, uin
         const char *name;
         rp_tensor *t  = rp__optim_tensor(o, i, &name);
         void *data    = t ? (void *)(uintptr_t)test_bytes(t) : NULL;
-        int64_t all   = slice[rp__optim_tensor_param(o, i)].count, n = all, size = rp_dtype_bytes(rp__optim_tensor_dtype(o, i));
+        int64_t all   = rp__optim_tensor_slice(o, i, slice[rp__optim_tensor_param(o, i)]).count, n = all;
+        int64_t size  = rp_dtype_bytes(rp__optim_tensor_whole(o, i, &(rp_meta){ 0 }).dtype);
         for (int64_t at = 0; at < all; at += n) {
             if (!t) assert_ok(ctx, rp__optim_window(o, i, at, &data, &n));
             hash = hash_of(data, n * size, hash);
@@ -242,7 +249,9 @@ typedef struct { uint64_t hash; double squares; } result;
 
 static result train(const variant *v, const char *offload, bool save_between)
 {
-    static const rp_slice slices[] = { { 2 * W + 100, 777, 2 * W + 77 }, { W, 0, W }, { 64, 64, 1 } };
+    static const rp_slice some[]   = { { 2 * W + 100, 777, 2 * W + 77 }, { W, 0, W }, { 64, 64, 1 } };
+    static const rp_slice blocks[] = { { 2 * W + 256, 768, 2 * W + 77 }, { W, 0, W }, { 256, 256, 1 } };
+    const rp_slice *slices         = v->state == RP_U8 ? blocks : some;
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 2 });
     rp_optim_config config = { .name = v->name, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .momentum = v->momentum,
                                .state_dtype = v->state, .master_weights = v->master, .stochastic = v->stochastic, .offload = offload };

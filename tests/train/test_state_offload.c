@@ -57,6 +57,8 @@ static const char *const ways[][8] = {
     { "dtype=bf16", "optimizer.master_weights=true", "optimizer.name=sgd", "optimizer.momentum=0" },
     { "dtype=bf16", "optimizer.state_dtype=bf16", "optimizer.rounding=stochastic", "optimizer_in_bwd=true" },
     { "dtype=bf16", "optimizer.state_dtype=bf16", "clip_grad_norm=0.5", "threads=2" },
+    { "optimizer.state_dtype=int8", "optimizer_in_bwd=true" },
+    { "dtype=bf16", "optimizer.state_dtype=int8", "clip_grad_norm=0.5", "threads=2", "optimizer.master_weights=true" },
     { "enable_activation_checkpointing=true", "optimizer_in_bwd=true", "dtype=bf16", "optimizer.master_weights=true" },
 };
 
@@ -114,7 +116,8 @@ static void a_step_takes_what_was_said_and_less_than_with_states_in_memory(void 
         r = run_open(&dir, "llama", name, offload(ways[i]));
         assert_ok(r.ctx, r.status);
         with       = held_by_optimizer(&r, &less);
-        bool apart = r.ctx->host;       /* there windows take none of it, and blocks are rounded to more */
+        bool apart = r.ctx->host ||     /* there windows take none of it, and blocks are rounded to more */
+                     r.recipe->optimizer.state_dtype == RP_STATE_INT8;      /* absmax of a small weight is rounded to more, too */
         run_close(&r);
         if (!without) assert_int_equal(with, 0);
         else assert_true(with < without && (apart ? all - less >= without - with : all - less == without - with));

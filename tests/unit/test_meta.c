@@ -7,6 +7,7 @@
 static const int64_t dims[RP_MAX_DIM] = { 2, 3, 5, 7 };
 static const struct { rp_dtype dtype; const char *name; int64_t bytes; bool is_float; rp_dtype stat; } dtypes[] = {
     { RP_F32, "fp32", 4, true, RP_F32 }, { RP_BF16, "bf16", 2, true, RP_F32 }, { RP_I32, "int32", 4, false, RP_F32 }, { RP_F64, "fp64", 8, true, RP_F64 },
+    { RP_U8, "uint8", 1, false, RP_F32 },
 };
 
 static void sizes_are_products_of_the_dimensions(void **state)

@@ -155,6 +155,157 @@ static double squares_tile(const rp_optim_call *c, const factors *f, const tile_
     return tile_squares(c->grad_dtype, c->grad, at, n);
 }
 
+/* ---- states in 8 bits: decoded to fp32, updated as such, encoded ---- */
+
+typedef uint8_t wide_bytes __attribute__((vector_size(WIDE)));
+typedef uint8_t wide_bytes_at __attribute__((vector_size(WIDE), aligned(1), may_alias));
+
+INLINE wide_bits wide_lookup(const void *table, wide_bits at)
+{
+#if defined(__AVX512F__)
+    return (wide_bits)_mm512_i32gather_epi32((__m512i)at, table, 4);
+#elif defined(__AVX2__)
+    return (wide_bits)_mm256_i32gather_epi32(table, (__m256i)at, 4);
+#else
+    wide_bits found;
+    for (int l = 0; l < WIDE; l++) found[l] = ((const uint32_t *)table)[at[l]];
+    return found;
+#endif
+}
+
+INLINE wide_bits wide_bits_min(wide_bits a, wide_bits b)
+{
+#if defined(__AVX512F__)
+    return (wide_bits)_mm512_min_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (wide_bits)_mm256_min_epu32((__m256i)a, (__m256i)b);
+#else
+    return (wide_bits)wide_select(a < b, (wide)a, (wide)b);
+#endif
+}
+
+INLINE wide_bits wide_bits_max(wide_bits a, wide_bits b)
+{
+#if defined(__AVX512F__)
+    return (wide_bits)_mm512_max_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (wide_bits)_mm256_max_epu32((__m256i)a, (__m256i)b);
+#else
+    return (wide_bits)wide_select(a > b, (wide)a, (wide)b);
+#endif
+}
+
+/* Stores the low bytes of the lanes. */
+INLINE void wide_to_bytes(void *to, wide_bits v)
+{
+#if defined(__AVX512F__)
+    _mm_storeu_si128(to, _mm512_cvtepi32_epi8((__m512i)v));
+#elif defined(__AVX2__)
+    __m256i half = _mm256_packus_epi32((__m256i)v, (__m256i)v), all = _mm256_packus_epi16(half, half);
+    _mm_storel_epi64(to, _mm_unpacklo_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
+#else
+    for (int l = 0; l < WIDE; l++) ((uint8_t *)to)[l] = (uint8_t)v[l];
+#endif
+}
+
+/* Decodes elements [at, at + n) of state k, which begin a block. Elements after the last one, up to a whole vector, become 0. */
+static void decode(const rp_optim_call *c, const rp_optim_codes *codes, int k, int64_t at, int64_t n, float *to)
+{
+    const uint8_t *from = (const uint8_t *)c->state[k] + at;
+
+    for (int64_t i = 0; i < n; i += WIDE) {
+        wide_bytes code = { 0 };
+        int64_t count   = wide_width(i, n);
+        if (count == WIDE) code = *(const wide_bytes_at *)(from + i);
+        else memcpy(&code, from + i, (size_t)count);
+        __builtin_prefetch(from + i + AHEAD, 0, 3);
+        wide v = (wide)wide_lookup(codes->value[k], __builtin_convertvector(code, wide_bits)) * c->absmax[k][(at + i) / RP_OPTIM_BLOCK];
+        *(wide_at *)(to + i) = wide_inside(v, count);
+    }
+}
+
+/* The largest magnitude of n elements, followed by zeros up to a whole vector; NaN if there is one. Bits of magnitudes are in their order. */
+static float block_absmax(const float *v, int64_t n)
+{
+    wide_bits most = { 0 };
+    uint32_t lane[WIDE];
+    union { uint32_t u; float f; } all;
+
+    for (int64_t i = 0; i < n; i += WIDE) most = wide_bits_max(most, *(const wide_bits_at *)(v + i) & 0x7fffffffu);
+    memcpy(lane, &most, sizeof lane);
+    for (int half = WIDE / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
+    all.u = lane[0];
+    return all.f;
+}
+
+/* Same as rp__optim_encode. */
+INLINE wide_bits wide_encode(const rp_optim_codes *codes, int k, wide x)
+{
+    wide_bits low = (wide_bits){ 0 } + ((uint32_t)RP_CODE_BOTTOM << 16), top = (wide_bits){ 0 } + RP_CODE_TOP;
+    wide_bits size = wide_bits_max(low, wide_bits_min(top, (wide_bits)x & 0x7fffffffu));
+    wide_bits near = wide_lookup(codes->near[k], (size >> 16) - RP_CODE_BOTTOM);
+    wide_int place = (wide_int)(near >> 16) - ((size & 0xffffu) > (near & 0xffffu));
+    if (k) return (wide_bits)place;
+    wide_int negative = (wide_int)x >> 31, last = place > RP_CODE_ZERO;
+    place += last & negative;                           /* there is no -1 */
+    return (wide_bits)(RP_CODE_ZERO + ((place ^ negative) - negative));
+}
+
+/* Encodes a block that begins at element `at`. A magnitude whose reciprocal is not a normal number is divided by four first. */
+static void encode_block(const rp_optim_call *c, const rp_optim_codes *codes, int k, int64_t at, int64_t n, const float *from)
+{
+    uint8_t *to = (uint8_t *)c->state[k] + at;
+    float most  = block_absmax(from, n), before = most > 0x1p126f ? 0.25f : 1.0f;
+
+    if (most < 0x1p-126f) most = 0;                     /* NaN stays */
+    c->absmax[k][at / RP_OPTIM_BLOCK] = most;
+    float factor = most == 0 ? 0 : 1.0f / (most * before);
+    for (int64_t i = 0; i < n; i += WIDE) {
+        wide_bits code = wide_encode(codes, k, *(const wide_at *)(from + i) * before * factor);
+        wide_bytes rest;
+        if (wide_width(i, n) == WIDE) {
+            wide_to_bytes(to + i, code);
+        } else {
+            wide_to_bytes(&rest, code);
+            memcpy(to + i, &rest, (size_t)(n - i));
+        }
+    }
+}
+
+/* The part of a call in elements [at, at + n), with its states in fp32. */
+static rp_optim_call decoded_call(const rp_optim_call *c, int64_t at, int64_t n, float state[][RP_OPTIM_TILE])
+{
+    rp_optim_call part = *c;
+
+    part.n           = n;
+    part.first       = c->first + at;
+    part.state_dtype = RP_F32;
+    part.param       = (uint8_t *)c->param + at * width_of(c->param_dtype);
+    part.grad        = element(c->grad_dtype, c->grad, at);
+    if (c->master) part.master = c->master + at;
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
+        if (c->state[k]) part.state[k] = state[k];
+    return part;
+}
+
+static double coded_tile(const rp_optim_call *c, const factors *f, const tile_noise *t, int64_t at, int64_t n, tile_work *work)
+{
+    const rp_optim_codes *codes = rp__optim_codes();
+    _Alignas(64) float state[RP_OPTIM_MAX_STATES][RP_OPTIM_TILE];
+    rp_optim_call part = decoded_call(c, at, n, state);
+
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
+        if (c->state[k]) decode(c, codes, k, at, n, state[k]);
+    double sum = work(&part, f, t, 0, n);
+    for (int k = 0; k < RP_OPTIM_MAX_STATES; k++)
+        for (int64_t i = 0; c->state[k] && i < n; i += RP_OPTIM_BLOCK)
+            encode_block(c, codes, k, at + i, n - i < RP_OPTIM_BLOCK ? n - i : RP_OPTIM_BLOCK, state[k] + i);
+    return sum;
+}
+
+/* ---- tiles to spans ---- */
+
 static factors factors_of(const rp_optim_call *c)
 {
     return (factors){ .scale = (float)c->grad_scale, .decay = (float)(1 - c->lr * c->weight_decay), .weight_decay = (float)c->weight_decay,
@@ -181,8 +332,9 @@ static void run_spans(const void *arg, int64_t from, int64_t to)
         double here = 0;
         for (int64_t i = s * c->length; i < c->tiles && i < (s + 1) * c->length; i++) {
             int64_t begin = i * RP_OPTIM_TILE - before, at = begin > 0 ? begin : 0, end = begin + RP_OPTIM_TILE;
+            int64_t n = (end < call->n ? end : call->n) - at;
             load_noise(call, &t, call->first / RP_OPTIM_TILE + i, at - begin);
-            here += c->work(call, &f, &t, at, (end < call->n ? end : call->n) - at);
+            here += call->state_dtype == RP_U8 ? coded_tile(call, &f, &t, at, n, c->work) : c->work(call, &f, &t, at, n);
         }
         c->span_sum[s] = here;
     }

@@ -46,7 +46,7 @@ typedef struct { u64 x, m, n, b, dy, y, dx, dm; i64 rows, k; int dtype, dx_dtype
 
 /* One tensor's update; the factors are those of kernels/cpu/optim.c. */
 typedef struct {
-    u64 param, state0, state1, master, grad, key;
+    u64 param, state0, state1, absmax0, absmax1, master, grad, key;
     i64 n, first, step;
     float scale, decay, weight_decay, eps, lr, rate, unbias, momentum, w1, b2, w2;
     int param_dtype, grad_dtype, state_dtype, stochastic;

@@ -20,10 +20,12 @@ void rp__gpu_op_sum_squares(rp_dtype dtype, const void *from, int64_t first, int
     rp__gpu_copy_to_host(on, sum, room, sizeof *sum);
 }
 
-static void update(const rp_optim_call *c, const rp_gpu_kernel *kernel)
+/* coded: for states in 8 bits. */
+static void update(const rp_optim_call *c, const rp_gpu_kernel *kernel, const rp_gpu_kernel *coded)
 {
     int64_t tiles = c->n ? gpu_blocks(c->first % RP_OPTIM_TILE + c->n, RP_OPTIM_TILE) : 0;
     optim_args args = { .param = gpu_address(c->param), .state0 = gpu_address(c->state[0]), .state1 = gpu_address(c->state[1]),
+                        .absmax0 = gpu_address(c->absmax[0]), .absmax1 = gpu_address(c->absmax[1]),
                         .master = gpu_address(c->master), .grad = gpu_address(c->grad), .key = c->key, .n = c->n, .first = c->first, .step = c->step,
                         .scale = (float)c->grad_scale, .decay = (float)(1 - c->lr * c->weight_decay), .weight_decay = (float)c->weight_decay,
                         .eps = (float)c->eps, .lr = (float)c->lr, .rate = (float)(c->lr / c->bias1), .unbias = (float)(1 / sqrt(c->bias2)),
@@ -32,9 +34,9 @@ static void update(const rp_optim_call *c, const rp_gpu_kernel *kernel)
                         .stochastic = c->stochastic };
 
     if (c->sum_squares) rp__gpu_op_sum_squares(c->grad_dtype, c->grad, c->first, c->n, c->sum_squares, &c->on);
-    gpu_line(&c->on, kernel, gpu_blocks(tiles, FLAT_THREADS / (RP_OPTIM_TILE / 4)), &args);
+    gpu_line(&c->on, c->state_dtype == RP_U8 && c->state[0] ? coded : kernel, gpu_blocks(tiles, FLAT_THREADS / (RP_OPTIM_TILE / 4)), &args);
 }
 
-void rp__gpu_op_adamw(const rp_optim_call *c) { update(c, &rp__gpu_adamw); }
+void rp__gpu_op_adamw(const rp_optim_call *c) { update(c, &rp__gpu_adamw, &rp__gpu_adamw_coded); }
 
-void rp__gpu_op_sgd(const rp_optim_call *c) { update(c, &rp__gpu_sgd); }
+void rp__gpu_op_sgd(const rp_optim_call *c) { update(c, &rp__gpu_sgd, &rp__gpu_sgd_coded); }
