@@ -99,10 +99,16 @@ static void print_end(const rp_recipe *recipe, rp_trainer *t)
     char out[RP_PROFILE_TEXT_CHARS], folder[CLI_LINE_CHARS];
     const char *text = rp__trainer_profile_text(t, out);
 
-    cli_one_line(recipe->output_dir, folder);
+    const rp_trainer_info *info = rp__trainer_info(t);
 
+    cli_one_line(recipe->output_dir, folder);
+    if (info->stopped_early)
+        fprintf(stderr, "stopped early  after step %" PRId64 ": %" PRId64 " validations in a row without a lower loss\n", info->n_steps,
+                recipe->early_stopping.patience.value);
     if (text) fprintf(stderr, "the profile is in '%s/profile.txt' and profile.trace.json: %s\n", folder, text);
     fprintf(stderr, "the model is in '%s/final'%s\n", folder, recipe->final_format == RP_FINAL_GGUF ? ", and for llama.cpp in final.gguf" : "");
+    if (recipe->keep_best && info->best_step)
+        fprintf(stderr, "the best one is in '%s/best': val_loss %.4f at step %" PRId64 "\n", folder, info->best_loss, info->best_step);
     cli_print_next(recipe, t);
 }
 

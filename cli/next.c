@@ -83,7 +83,7 @@ static void print_longer(const rp_recipe *r, const rp_trainer_info *info)
     int64_t steps = info->n_steps, per_epoch = info->data.steps_per_epoch;
     bool launched = getenv(CLI_LAUNCHER) != NULL;
 
-    if (steps > INT64_MAX / 4 || per_epoch <= 0 || r->epochs > INT64_MAX / 4 || (info->n_ranks > 1 && !launched)) return;
+    if (info->stopped_early || steps > INT64_MAX / 4 || per_epoch <= 0 || r->epochs > INT64_MAX / 4 || (info->n_ranks > 1 && !launched)) return;
     print_command("train longer", "train");
     print_path(r->output_dir, "config.yaml");
     fputs(" resume=auto", stderr);

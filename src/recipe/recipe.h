@@ -26,6 +26,7 @@ enum { RP_FORMAT_TEXT, RP_FORMAT_JSONL, RP_FORMAT_TOKENS, RP_FORMAT_CHAT, RP_FOR
 enum { RP_TOKEN_U16, RP_TOKEN_U32 };
 enum { RP_TRAIN_BF16, RP_TRAIN_FP32 };
 enum { RP_GRAD_AS_DTYPE, RP_GRAD_FP32 };
+enum { RP_KEEP_NO_BEST, RP_KEEP_VAL_LOSS };
 #define RP_MASK_PROBABILITY 0.15        /* the default */
 enum { RP_OBJECTIVE_OF_MODEL, RP_OBJECTIVE_CAUSAL, RP_OBJECTIVE_MASKED };
 enum { RP_FINAL_SAFETENSORS, RP_FINAL_GGUF };
@@ -70,6 +71,8 @@ struct rp_recipe {
     rp_recipe_dataset dataset, dataset_val;
     bool has_dataset_val;
     rp_opt_int run_val_every_n_steps;
+    int keep_best;
+    struct { rp_opt_int patience; double min_delta; } early_stopping;
     int64_t max_seq_len, batch_size, gradient_accumulation_steps, epochs;
     rp_opt_int max_steps;
     bool shuffle;

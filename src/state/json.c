@@ -80,6 +80,12 @@ static json_t *tensors_object(const rp_state_tensor *tensors, int n, int parts, 
     return object;
 }
 
+/* Returns NULL if memory runs out. */
+static json_t *best_object(const rp_state_best *b)
+{
+    return json_pack("{s:I, s:f, s:f, s:I}", "step", (json_int_t)b->step, "loss", b->loss, "mark", b->mark, "waited", (json_int_t)b->waited);
+}
+
 /* sums: checksums of the parts; NULL: there is one part. */
 static json_t *json_build(const rp_state_info *info, json_t *tensors, int parts, const char *sums)
 {
@@ -93,7 +99,12 @@ static json_t *json_build(const rp_state_info *info, json_t *tensors, int parts,
                              "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "ranks",
                              (json_int_t)info->ranks, "parts", parts, "part_checksums", sums, "tensors", tensors);
     uint64_t checksum;
+    bool validated = info->best.step || info->best.waited;
 
+    if (root && validated && json_object_set_new(root, "best", best_object(&info->best))) {
+        json_decref(root);
+        return NULL;
+    }
     if (root && rp__json_hash_without(root, "checksum", &checksum) && !json_object_set_new(root, "checksum", json_string(hex(sum, checksum))))
         return root;
     json_decref(root);
@@ -121,6 +132,14 @@ static bool read_int(const json_t *root, const char *key, int64_t *out)
     return json_is_integer(value) && *out >= 0;
 }
 
+static bool read_best(const json_t *best, rp_state_best *out)
+{
+    out->loss = json_number_value(json_object_get(best, "loss"));
+    out->mark = json_number_value(json_object_get(best, "mark"));
+    return read_int(best, "step", &out->step) && read_int(best, "waited", &out->waited) && json_is_number(json_object_get(best, "loss")) &&
+           json_is_number(json_object_get(best, "mark"));
+}
+
 /* Returns NULL if the object is valid, else the defect. */
 static const char *examine(const json_t *root, rp_state_info *info)
 {
@@ -140,6 +159,8 @@ static const char *examine(const json_t *root, rp_state_info *info)
         return "lacks seed or data_hash";
     const json_t *frozen = json_object_get(root, "frozen_mark");
     if (frozen && !unhex(frozen, &info->frozen_mark)) return "has a wrong frozen_mark";
+    const json_t *best = json_object_get(root, "best");
+    if (best && !read_best(best, &info->best)) return "has a wrong 'best'";
     info->ranks = 1;
     if (format == 1 && json_object_get(root, "parts")) return "is of format 1, which has no parts";
     if (format > 1 && (!read_int(root, "ranks", &info->ranks) || !read_int(root, "parts", &parts) || parts < 1 || parts > INT32_MAX))

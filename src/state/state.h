@@ -28,11 +28,19 @@
  * `optim`, accessed in windows; `whole` must be set. */
 typedef struct { const char *name; rp_tensor *tensor; rp_meta whole; rp_slice slice; struct rp_optim *optim; int at; } rp_state_tensor;
 
+/* The validations of a run until its step; all 0 without any. */
+typedef struct {
+    int64_t step;                       /* of the lowest loss; 0: none was finite */
+    double loss, mark;                  /* that loss · the lowest one that counted as lower for early stopping */
+    int64_t waited;                     /* validations since then */
+} rp_state_best;
+
 typedef struct {
     int64_t step;                       /* completed optimizer steps */
     int64_t epoch, samples;             /* for display: completed epochs, samples seen */
     int64_t ranks;                      /* number of ranks of the run that wrote it; set by save */
     uint64_t seed, data_hash;
+    rp_state_best best;
     uint64_t frozen_mark;               /* hash of the frozen weights, which the state does not hold (train/frozen.c); 0: it holds all weights */
     const char *recipe;                 /* the resolved recipe, as YAML */
 } rp_state_info;

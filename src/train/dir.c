@@ -1,6 +1,7 @@
-/* train/dir.c -- output_dir: checks and locks it before a run, writes the first files, and writes final/ at the end. */
+/* train/dir.c -- output_dir: checks and locks it before a run, writes the first files, and writes the model to final/ and best/. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 /* *found: the first file or folder of an earlier run in the folder, or NULL. */
 static rp_status find_run(rp_ctx *ctx, const char *folder, const char **found)
 {
-    static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "final", "final.gguf" };
+    static const char *const names[] = { "config.yaml", "metrics.jsonl", "tensorboard", "state", "best", "final", "final.gguf" };
 
     *found = NULL;
     for (int i = 0; i < RP_COUNT(names) && !*found; i++) {
@@ -198,7 +199,7 @@ rp_status rp__run_dir_begin(rp_trainer *t)
     return r->tensorboard ? open_board(t, r->output_dir) : RP_OK;
 }
 
-/* ---- final/ ---- */
+/* ---- final/ and best/ ---- */
 
 static rp_status make_aside(rp_trainer *t, const char *aside)
 {
@@ -225,32 +226,34 @@ static rp_status carry(rp_trainer *t, const char *aside)
     return status;
 }
 
-static rp_status give_name(rp_trainer *t, const char *aside, const char *final)
+static rp_status give_name(rp_trainer *t, const char *aside, const char *folder)
 {
     if (writes_whole(t)) RP_TRY(carry(t, aside));
     if (t->tokenizer) RP_TRY(rp__tokenizer_export(t->tokenizer, aside));
-    RP_TRY(rp__dir_commit(t->ctx, aside, final));
-    return t->recipe->final_format == RP_FINAL_GGUF ? rp__run_dir_gguf(t, final) : RP_OK;
+    return rp__dir_commit(t->ctx, aside, folder);
 }
 
 /* The first rank writes. All ranks send it their weights. */
-static rp_status write_final(rp_trainer *t, const char *aside, const char *final)
+static rp_status write_model(rp_trainer *t, const char *aside, const char *folder)
 {
     rp_ctx *ctx = t->ctx;
     bool first  = rp__comm_rank(rp__world(ctx)) == 0;
 
-    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), !final ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
+    RP_TRY(rp__comm_agree(ctx, rp__world(ctx), !folder ? RP_ERR_MEMORY : first ? make_aside(t, aside) : RP_OK));
     RP_TRY(export(t, aside));
-    return rp__comm_agree(ctx, rp__world(ctx), first ? give_name(t, aside, final) : RP_OK);
+    return rp__comm_agree(ctx, rp__world(ctx), first ? give_name(t, aside, folder) : RP_OK);
 }
 
-rp_status rp__run_dir_final(rp_trainer *t)
+rp_status rp__run_dir_model(rp_trainer *t, const char *name)
 {
-    char *aside = rp__path_join(t->ctx, t->recipe->output_dir, ".final.tmp");
-    char *final = aside ? rp__path_join(t->ctx, t->recipe->output_dir, "final") : NULL;
-    rp_status status = write_final(t, aside, final);
+    char hidden[32];
 
-    if (status != RP_OK && final && rp__comm_rank(rp__world(t->ctx)) == 0) status = rp__dir_discard(t->ctx, aside, status);
-    RP_RELEASE(aside, final);
+    snprintf(hidden, sizeof hidden, ".%s.tmp", name);
+    char *aside = rp__path_join(t->ctx, t->recipe->output_dir, hidden);
+    char *folder = aside ? rp__path_join(t->ctx, t->recipe->output_dir, name) : NULL;
+    rp_status status = write_model(t, aside, folder);
+
+    if (status != RP_OK && folder && rp__comm_rank(rp__world(t->ctx)) == 0) status = rp__dir_discard(t->ctx, aside, status);
+    RP_RELEASE(aside, folder);
     return rp__comm_agree(t->ctx, rp__world(t->ctx), status);      /* all ranks wait until the clean-up is done */
 }

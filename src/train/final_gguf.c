@@ -1,6 +1,7 @@
 /* train/final_gguf.c -- final.gguf: the model of final/ in one file for llama.cpp, its adapter merged in. */
 #include "base/file.h"
 #include "base/report.h"
+#include "comm/comm.h"
 #include "models/gguf/export.h"
 #include "recipe/recipe.h"
 #include "train/internal.h"
@@ -33,18 +34,25 @@ static rp_status write_file(rp_ctx *shapes, const rp_recipe *r, const char *fina
     return status;
 }
 
-rp_status rp__run_dir_gguf(rp_trainer *t, const char *final)
+static rp_status write_first(rp_trainer *t)
 {
     const rp_ctx_options options = { .threads = 1, .shapes_only = true };
-    char *path                   = rp__path_join(t->ctx, t->recipe->output_dir, "final.gguf");
+    char *final = rp__path_join(t->ctx, t->recipe->output_dir, "final"), *path = rp__path_join(t->ctx, t->recipe->output_dir, "final.gguf");
     rp_ctx *shapes;
-    rp_status status = path ? rp_ctx_new(&options, &shapes) : RP_ERR_MEMORY;
+    rp_status status = final && path ? rp_ctx_new(&options, &shapes) : RP_ERR_MEMORY;
 
     if (status == RP_OK) {
         status = write_file(shapes, t->recipe, final, path);
         if (status != RP_OK) status = rp_fail(t->ctx, status, "cannot write '%s': %s", path, rp_error(shapes));
         rp_ctx_free(shapes);
     }
-    rp__release(path);
+    RP_RELEASE(final, path);
     return status;
+}
+
+rp_status rp__run_dir_gguf(rp_trainer *t)
+{
+    bool writes = t->recipe->final_format == RP_FINAL_GGUF && rp__comm_rank(rp__world(t->ctx)) == 0;
+
+    return rp__comm_agree(t->ctx, rp__world(t->ctx), writes ? write_first(t) : RP_OK);
 }

@@ -8,6 +8,7 @@
  *   measure.c   runs the points of a sweep, each paired with a step of mode none
  *   dir.c       output_dir: its contents before the run, config.yaml, final/
  *   final_gguf.c  final.gguf
+ *   best.c      the lowest validation loss: best/, and the early end of a run
  *   resume.c    the state from which a run resumes
  *   frozen.c    the weights that a state does not contain
  *   ranks.c     sums and checks over ranks in a step
@@ -53,6 +54,7 @@ struct rp_trainer {
     rp_tensorboard *board;              /* first rank only, if the recipe asks for it; else NULL */
     rp_profile *profile;                /* NULL: the recipe does not ask for it */
     int32_t stopping;                   /* a signal that one rank received: all ranks stop after this step; 0: none */
+    rp_state_best best;                 /* the validations so far, if the recipe needs them */
     int64_t done, state_step;           /* state_step: step of the newest state, 0 without one */
     char *state_path;                   /* of the newest state */
     int lock;                           /* file descriptor that locks output_dir; negative: not locked by this rank */
@@ -95,12 +97,24 @@ rp_status rp__trainer_share_line(rp_trainer *t, rp_metrics *line);
 rp_status rp__run_dir_check(rp_trainer *t, rp_report *report);
 /* Create output_dir, write config.yaml and plan.json, remove states after the resumed step, open metrics.jsonl and the event file. */
 rp_status rp__run_dir_begin(rp_trainer *t);
-rp_status rp__run_dir_final(rp_trainer *t);
-/* Write output_dir/final.gguf from final/. It appears when it is complete. First rank only. errors as rp__gguf_opened_open and rp__gguf_export */
-rp_status rp__run_dir_gguf(rp_trainer *t, const char *final);
+/* Write the model to the folder `name` of output_dir, "final" or "best". A complete folder of that name is replaced at once. All ranks must call it. */
+rp_status rp__run_dir_model(rp_trainer *t, const char *name);
+/* With `final_format: gguf`, write output_dir/final.gguf from final/. It appears when it is complete. All ranks must call it.
+ * errors as rp__gguf_opened_open and rp__gguf_export */
+rp_status rp__run_dir_gguf(rp_trainer *t);
 
 /* The learning-rate schedule of a run, with its number of steps. */
 rp_schedule rp__recipe_schedule(const rp_recipe *recipe, int64_t steps_per_epoch);
+
+/* ---- the best validation ---- */
+
+/* Take over the validations of a state or of none: set the figures of t->info, and end the run if it has stopped early. */
+void rp__best_set(rp_trainer *t, const rp_state_best *best);
+/* Note the validation loss of a step, which is the same on all ranks. If the recipe keeps the best and the loss is the lowest, write best/. */
+rp_status rp__best_validated(rp_trainer *t, int64_t step, double loss);
+/* Does the recipe need the validations so far? / Have too many of them passed without a lower loss? */
+bool rp__best_is_wanted(const rp_recipe *recipe);
+bool rp__best_is_over(const rp_recipe *recipe, const rp_state_best *best);
 
 /* ---- resume ---- */
 

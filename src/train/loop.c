@@ -84,7 +84,7 @@ static rp_status save(rp_trainer *t)
     rp_state_info info = {
         .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,
         .samples = t->done * r->batch_size * r->gradient_accumulation_steps * rp__comm_ranks(rp__world(t->ctx)), .seed = t->ctx->seed,
-        .data_hash = t->info.data.hash, .frozen_mark = t->frozen_mark, .recipe = t->recipe_text,
+        .data_hash = t->info.data.hash, .best = t->best, .frozen_mark = t->frozen_mark, .recipe = t->recipe_text,
     };
     char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
     if (!path) return RP_ERR_MEMORY;
@@ -113,9 +113,11 @@ static rp_status step_and_due(rp_trainer *t, rp_metrics *out)
     }
     if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line));
     if (t->board) RP_TRY(rp__tensorboard_put(t->board, &line));
+    if (line.has_val_loss) RP_TRY(rp__best_validated(t, line.step, line.val_loss));
     bool whole = profiled(t, rp__profile_ends);
     t->done    = line.step;
     *out       = line;
+    rp__best_set(t, &t->best);
     if (whole) RP_TRY(rp__profile_write(t->profile, t->recipe->output_dir));
     return due(&t->recipe->save_every_n_steps, t->done) ? save(t) : RP_OK;
 }
@@ -142,7 +144,8 @@ const char *rp__trainer_profile_text(const rp_trainer *t, char out[RP_PROFILE_TE
 static rp_status loop_finish(rp_trainer *t)
 {
     RP_TRY(save(t));
-    return rp__run_dir_final(t);
+    RP_TRY(rp__run_dir_model(t, "final"));
+    return rp__run_dir_gguf(t);
 }
 
 rp_status rp__trainer_save(rp_trainer *t) { return name_kept_state(t, save(t)); }
@@ -164,7 +167,7 @@ static rp_status write_early(rp_trainer *t)
 {
     int n = t->profile ? rp__profile_n_steps(t->profile) : 0;
 
-    return n && n < RP_PROFILE_STEPS && t->done < t->info.n_steps ? rp__profile_write(t->profile, t->recipe->output_dir) : RP_OK;
+    return n && n < RP_PROFILE_STEPS && (t->done < t->info.n_steps || t->info.stopped_early) ? rp__profile_write(t->profile, t->recipe->output_dir) : RP_OK;
 }
 
 /* Any rank may have received a signal. All ranks stop after the same step. */
@@ -185,8 +188,7 @@ static rp_status loop_run(rp_trainer *t, const volatile int *stop, const rp_prog
         show(t, progress, &line, began);
         RP_TRY(asked_to_stop(t, stop));
     }
-    if (!t->stopping) return loop_finish(t);
-    RP_TRY(save(t));
+    RP_TRY(t->stopping ? save(t) : loop_finish(t));
     return write_early(t);
 }
 

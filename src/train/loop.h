@@ -2,7 +2,7 @@
  *
  *   new       checks, data, a rehearsal of the step on shapes, then the pool at its final size, the model, optimizer states;
  *             output_dir is created last, when no check can fail any more
- *   step      micro-batches forward and backward ─ norm, clipping ─ update ─ validation ─ a line of metrics ─ a state
+ *   step      micro-batches forward and backward ─ norm, clipping ─ update ─ validation ─ a line of metrics ─ best/ ─ a state
  *   finish    the last state, and final/
  *
  *   one micro-batch:   batch in ─ rp__pass_begin ─ rp__model_loss (weight 1 / targets of the step) ─ saved_bytes read ─ rp__backward
@@ -25,7 +25,10 @@ typedef struct {
     int64_t n_params;                   /* elements of all parameters; a tied weight counts once */
     int64_t n_trained;                  /* elements that are not frozen */
     int64_t n_quantised, quantised_bytes;   /* elements that are stored quantised, and their bytes */
-    int64_t n_steps;                    /* of the whole run */
+    int64_t n_steps;                    /* of the whole run; once it has stopped early, the steps done */
+    bool stopped_early;                 /* by `early_stopping` */
+    int64_t best_step;                  /* of the lowest validation loss, if the recipe keeps it or stops early; 0: none yet … */
+    double best_loss;                   /* … and that loss */
     int64_t first_step;                 /* steps done before this trainer: 0 unless a state was resumed */
     rp_data_info data, val;             /* val: all 0 without validation */
     rp_step_usage rehearsal;             /* a step on full-length batches */
@@ -108,7 +111,7 @@ const char *rp__trainer_units_text(const rp_trainer *trainer, char out[RP_UNITS_
 int rp__trainer_n_rules(const rp_trainer *trainer);
 int64_t rp__trainer_done(const rp_trainer *trainer);        /* steps done, including those before a resume */
 
-/* Run one optimizer step and everything due after it: validation, metrics.jsonl, a state. After an error parameters and optimizer states are
+/* Run one optimizer step and everything due after it: validation, metrics.jsonl, best/, a state. After an error parameters and optimizer states are
  * undefined; resume from the last state.
  * errors  RP_ERR_STATE all steps are done · RP_ERR_NONFINITE loss or gradient norm; the message names the step and the state that is kept ·
  *         RP_ERR_BUDGET no plan fits a new shape · RP_ERR_MEMORY · RP_ERR_IO · RP_ERR_BACKEND */

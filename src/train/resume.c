@@ -76,6 +76,9 @@ static void note_state(const rp_trainer *t, const rp_state *state, rp_report *re
         snprintf(by, sizeof by, ", written by %" PRId64 " rank%s", info->ranks, info->ranks == 1 ? "" : "s");
     rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "resuming after step %" PRId64 " from '%s'%s", info->step,
                     rp__state_path(state), by);
+    if (rp__best_is_over(t->recipe, &info->best))
+        rp__report_note(report, rp__recipe_place(t->recipe, "early_stopping.patience"), "the run has stopped early: its last %" PRId64 " validations were "
+                        "not lower; raise 'early_stopping.patience' to continue it", info->best.waited);
 }
 
 rp_status rp__resume_find(rp_trainer *t, rp_report *report, rp_state **out)
@@ -98,5 +101,6 @@ rp_status rp__resume_load(rp_trainer *t, rp_state *state)
     t->state_path = rp__host_text(t->ctx, rp__state_path(state));
     if (!t->state_path) return RP_ERR_MEMORY;
     t->done = t->state_step = t->info.first_step = rp__state_info(state)->step;
+    if (rp__best_is_wanted(t->recipe)) rp__best_set(t, &rp__state_info(state)->best);
     return RP_OK;
 }

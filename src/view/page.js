@@ -467,6 +467,7 @@ function drawLosses() {
         putPath(p, c.name, c.spots.map((q, i) => `${i ? "L" : "M"}${px(q.x)} ${px(q.y)}`).join(""));
         if (c.spots.length < 60) for (const q of c.spots) putCircle(p, "mark", q, 2.5);
     }
+    if (curves[1].spots.length) putCircle(p, "ours", curves[1].spots.reduce((a, b) => b.v < a.v ? b : a), 6.5);        // the lowest validation
     const [a, b] = curves.map(c => c.end?.y ?? p.top), apart = Math.abs(a - b) < 14 ? 7 : 0;
     curves.forEach((c, i) => c.end && putText(p, "", c.end.x + 6, c.end.y + 4 + ((i === 0) === (a < b) ? -apart : apart), "start", c.name));
 }

@@ -223,9 +223,22 @@ static const char *overhead_fact(pages *p, const rp_forecast *f, double recomput
     return rp__bump_format(&p->bump, "%.2f %%", 100 * rp__overhead(f->plan.base_seconds, f->plan.seconds, recompute));
 }
 
+/* NULL: the page has no validation with a finite loss. */
+static const rp_page_loss *lowest_validation(const pages *p)
+{
+    const rp_page_loss *best = NULL;
+
+    for (int i = 0; i < p->page.n_losses; i++) {
+        const rp_page_loss *l = &p->page.loss[i];
+        if (l->has_val && isfinite(l->val_loss) && (!best || l->val_loss < best->val_loss)) best = l;
+    }
+    return best;
+}
+
 static rp_status add_facts(pages *p, const rp_forecast *f)
 {
-    const rp_explain *e = &f->explain;
+    const rp_explain *e      = &f->explain;
+    const rp_page_loss *best = lowest_validation(p);
     rp_page_fact all[]  = {
         { "budget", f->plan.budget ? size_fact(p, f->plan.budget) : "none" },
         { "reserved", size_fact(p, f->plan.found.memory.reserved_bytes) },
@@ -240,6 +253,7 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
                                     f->plan.measured ? "measured" : "built-in") },
         { "machine", rp__bump_format(&p->bump, "%s", f->plan.machine) },
         { "regions", f->plan.chosen ? "decided by the plan" : rp__bump_format(&p->bump, "%s", f->regions) },
+        { "lowest validation loss", best ? rp__bump_format(&p->bump, "%.6g at step %" PRId64, best->val_loss, best->step) : "none" },
     };
     rp_page_fact *fact = rp__bump_alloc(&p->bump, sizeof all);
 
@@ -247,7 +261,7 @@ static rp_status add_facts(pages *p, const rp_forecast *f)
         if (!all[i].value) return RP_ERR_MEMORY;
     if (!fact) return RP_ERR_MEMORY;
     p->page.fact    = memcpy(fact, all, sizeof all);
-    p->page.n_facts = RP_COUNT(all);
+    p->page.n_facts = RP_COUNT(all) - !best;            /* the last one */
     return RP_OK;
 }
 

@@ -32,6 +32,10 @@ reprise validate resolved.yaml --resolved | cmp - resolved.yaml
 #>   use_chat_template: true
 #>   train_on_input: true
 #> run_val_every_n_steps: null
+#> keep_best: null
+#> early_stopping:
+#>   patience: null
+#>   min_delta: 0
 #> max_seq_len: 128
 #> batch_size: 8
 #> gradient_accumulation_steps: 1

@@ -206,7 +206,8 @@ NUMBERS = {                             # what the numbers of a run follow from,
     "model.dropout": (ABSENT, 0, 0.1, 0.4),
 }
 FILES = {                               # what else a run writes
-    "save_every_n_steps": (None, 1, 2), "keep_last_n": (1, 2), "run_val_every_n_steps": (None, 1, 2), "tensorboard": (False, False, True),
+    "save_every_n_steps": (None, 1, 2), "keep_last_n": (1, 2), "run_val_every_n_steps": (None, 1, 2), "keep_best": (None, "val_loss"),
+    "tensorboard": (False, False, True),
     "profile": (False, False, False, True), "log_every_n_steps": (1, 2),
 }
 FROZEN = (["tok_embeddings"], ["layers.0"], ["*norm*"], ["*.mlp"], ["layers.*.attn"], ["output", "norm"], ["layers.*"], ["*.weight"])
@@ -249,6 +250,8 @@ def base(r, folder, source, ranks):
     samples = out["batch_size"] * out["gradient_accumulation_steps"] * out["max_steps"] * ranks
     out    |= data(r, folder, source, out, config, samples + r.randint(0, 3), ranks)
     out    |= {"#encoder": config["model_type"] == "bert", "#balanced": config.get("output_router_logits", False), "output_dir": "out"}
+    if out["run_val_every_n_steps"] is None:
+        out["keep_best"] = None
     if out["run_val_every_n_steps"] is None and r.chance(0.7):
         out = {key: value for key, value in out.items() if not key.startswith("dataset_val.")}
     return out

@@ -48,6 +48,8 @@ static void every_allocation_of_a_step_may_fail(void **state)
     snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
     snprintf(set, sizeof set, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
     sweep_step("plain", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1"));
+    sweep_step("best", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1", "keep_best=val_loss", "optimizer.lr=1e-9"));
+    assert_false(is_there(&dir, "best/.best.tmp"));
     sweep_step("full", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "optimizer_in_bwd=true"));
     sweep_step("rules", RUN("model.overrides.n_layer=1", REGIONS, RULES));
     sweep_step("profiled", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "profile=true", "max_steps=3"));

@@ -166,6 +166,13 @@ static void a_loss_that_is_not_finite_is_not_written_as_a_number(void **state)
     assert_int_equal(p.n_losses, 2);
     assert_true(p.loss[0].step == 1 && p.loss[0].loss == 2.5 && p.loss[0].lr == 1e-4 && !p.loss[0].has_val);
     assert_true(p.loss[1].step == 2 && isnan(p.loss[1].loss) && p.loss[1].has_val && p.loss[1].val_loss == 3);
+    assert_string_equal(p.fact[p.n_facts - 1].name, "lowest validation loss");
+    assert_string_equal(p.fact[p.n_facts - 1].value, "3 at step 2");
+    assert_ok(ctx, losses_of(step, "{\"step\": 1, \"loss\": 2, \"val_loss\": 3}\n{\"step\": 2, \"loss\": 2, \"val_loss\": 2.5}\n"
+                                   "{\"step\": 3, \"loss\": 2, \"val_loss\": null}\n{\"step\": 4, \"loss\": 2, \"val_loss\": 2.5}\n", &bump, &p));
+    assert_string_equal(p.fact[p.n_facts - 1].value, "2.5 at step 2");
+    assert_ok(ctx, losses_of(step, "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 2, \"val_loss\": null}\n", &bump, &p));
+    assert_string_equal(p.fact[p.n_facts - 1].name, "regions");
 
     assert_int_equal(losses_of(step, "{\"step\": 1, \"loss\": 2.5}\n{\"step\"", &bump, &p), RP_ERR_FORMAT);
     assert_non_null(strstr(rp_error(ctx), "metrics.jsonl' line 2 is not JSON: "));
