@@ -46,6 +46,19 @@ static void print_data(const rp_recipe_data *data)
     }
 }
 
+/* Masked tokens are read by the model, but the loss does not count them. */
+static void print_sample(const rp_sample *s)
+{
+    char line[CLI_LINE_CHARS];
+
+    if (!s->n) return;
+    fprintf(stderr, "first sample: %" PRId64 " token%s, %" PRId64 " %s\n", s->tokens, s->tokens == 1 ? "" : "s", s->targets,
+            s->hidden ? "of them may be hidden" : s->targets == 1 ? "target" : "targets");
+    for (int i = 0; i < s->n; i++)
+        fprintf(stderr, "  %s  %s\n", s->span[i].target ? s->hidden ? "hidden" : "target" : "masked", cli_one_line(s->span[i].text, line));
+    if (s->more) fprintf(stderr, "  and %" PRId64 " more stretches\n", s->more);
+}
+
 /* A run reads all data before its first step. This does so only if the data is small or --data is given. */
 static int validate_check(cli *c, const rp_recipe *recipe, const char *name, bool all_data)
 {
@@ -60,6 +73,7 @@ static int validate_check(cli *c, const rp_recipe *recipe, const char *name, boo
     if (code != CLI_GO) return code;
     print_model(&t);
     print_data(&t.data);
+    print_sample(&t.data.sample);
     fprintf(stderr, "'%s' is a valid recipe\n", cli_one_line(name, file));
     return 0;
 }
@@ -106,7 +120,8 @@ const cli_command cmd_validate = {
     .about = "Check a recipe and print every error with its line. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a\n"
              "key, ~KEY removes one. If the files of the model exist, names in the recipe are checked against the model, and the\n"
              "modules that become regions are printed. The data files must exist. Up to 16 MiB of data is read as a run reads it, and\n"
-             "counted; of larger JSON data the first objects are read. The limits of chat templates apply.",
+             "counted, and its first sample is printed: targets, and masked tokens, which the loss does not count. Larger JSON data is read\n"
+             "up to its first objects. The limits of chat templates apply.",
     .example = "reprise validate my_recipe.yaml memory_budget=8GiB",
     CLI_OPTIONS(validate_fields, options),
     .most_words = 1, .settings = true,

@@ -284,6 +284,20 @@ static int64_t count_targets(const rp_data *d, int64_t step, int64_t i, int64_t 
     return masks ? rp__masking_count(&d->config.masking, step, masked_as(d, step, i), may_be) : may_be;
 }
 
+rp_status rp__data_sample(rp_data *d, int64_t i, int32_t *ids, bool *target, int64_t *count)
+{
+    int64_t first;
+
+    RP_BUG_IF(i < 0 || i >= d->n.samples);
+    RP_TRY(rp__store_sample(d->store, i, &first, count));
+    RP_TRY(rp__store_words(d->store, first, *count, d->words));
+    for (int64_t k = 0; k < *count; k++) {
+        ids[k]    = (int32_t)(d->words[k] & RP_TOKEN_ID);
+        target[k] = may_be_target(d, d->words[k]) && (k || d->config.masking.probability > 0);
+    }
+    return RP_OK;
+}
+
 rp_status rp__data_step(rp_data *d, int64_t step, rp_data_step *out)
 {
     rp_data_step sum = { 0 };

@@ -98,6 +98,10 @@ rp_status rp__data_look(rp_ctx *ctx, const char *key, const rp_data_config *conf
 #define RP_DATA_TEXT_CHARS 512
 const char *rp__data_text(const rp_data_info *info, const char *path, int n_paths, char out[RP_DATA_TEXT_CHARS]);
 
+/* Read sample i, from 0, in the order of the files. ids and target have room for max_seq_len elements. target[k]: token k is a target, or with
+ * masking, it may be hidden. errors RP_ERR_IO */
+rp_status rp__data_sample(rp_data *data, int64_t i, int32_t *ids, bool *target, int64_t *count);
+
 /* Count the targets and tokens of a step. `step` is the optimizer step of the run, from 0; epoch and place follow from it. errors RP_ERR_IO */
 rp_status rp__data_step(rp_data *data, int64_t step, rp_data_step *out);
 /* Make micro-batch `micro` (from 0) of this rank. errors RP_ERR_IO */

@@ -196,6 +196,7 @@ static rp_status read_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_confi
     rp_status status = rp__inputs_open(&t, config);
 
     if (status == RP_OK) describe_set(t.data, &r->dataset, 0, out);
+    if (status == RP_OK) status = rp__sample_render(ctx, t.data, t.tokenizer, r->max_seq_len, &out->sample);
     if (status == RP_OK && t.val) describe_set(t.val, &r->dataset_val, 1, out);
     rp__data_close(t.val);
     rp__data_close(t.data);

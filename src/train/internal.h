@@ -3,6 +3,7 @@
  *   loop.c      steps, metrics, states, the end of a run
  *   new.c       everything before the first step
  *   inputs.c    the tokenizer and the data of a recipe
+ *   sample.c    a sample as text, with its targets
  *   shapes.c    steps on batches of other shapes
  *   sweep.c     a step under many budgets
  *   measure.c   runs the points of a sweep, each paired with a step of mode none
@@ -66,6 +67,8 @@ struct rp_trainer {
  * source   its config is moved into the model
  * errors   those of reading the weights · RP_ERR_MEMORY */
 rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights);
+/* Render the first sample of the data. tokenizer NULL: its ids. errors RP_ERR_IO · RP_ERR_MEMORY · those of rp__tokenizer_decode */
+rp_status rp__sample_render(rp_ctx *ctx, rp_data *data, rp_tokenizer *tokenizer, int64_t max_seq_len, rp_sample *out);
 /* Open the tokenizer, if there is one, then dataset and dataset_val. */
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config);
 /* The folder of the model, the folder of its config.json, or its .gguf file; yours to rp__release. NULL after RP_ERR_MEMORY. */

@@ -46,7 +46,16 @@ const char *rp__recipe_device(const rp_recipe *recipe);
  * model are not added again. */
 #define RP_LOOK_OBJECTS 16
 #define RP_LOOK_BYTES (INT64_C(16) << 20)       /* data up to this size takes a few seconds */
+/* The first sample of the data, in stretches of targets and of masked tokens, which are no targets. A text is cut in its middle, at RP_SAMPLE_CHARS. */
+enum { RP_SAMPLE_SPANS = 8, RP_SAMPLE_CHARS = 240 };
 typedef struct {
+    int64_t tokens, targets, more;      /* more: stretches after the last one */
+    int n;                              /* 0: the data was not read */
+    bool hidden;                        /* targets are tokens that may be hidden */
+    struct { bool target; int64_t tokens; char text[RP_SAMPLE_CHARS]; } span[RP_SAMPLE_SPANS];     /* of any characters, on one line */
+} rp_sample;
+typedef struct {
+    rp_sample sample;
     struct { const char *key; bool read, looked; int64_t n_files, bytes; char text[RP_DATA_TEXT_CHARS], skipped[RP_ERROR_CHARS]; } set[2];
     int n;                              /* number of sets; 0: the recipe names no data */
     const char *unread;                 /* why the data was not read; NULL: it was */

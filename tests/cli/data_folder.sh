@@ -20,18 +20,33 @@ valid 'dataset.path=d/**/*.py'
 #> exit 2
 #2> checkpointing: none
 #2> dataset: d: 2 files, 2 documents, 68 tokens, 56 targets; 8 samples, 0 truncated, 0 skipped
+#2> first sample: 8 tokens, 7 targets
+#2>   masked  O
+#2>   target  NE TWO 
 #2> 'tiny_from_scratch' is a valid recipe
 #2> checkpointing: none
 #2> dataset: d/**/*.md: 1 file, 1 document, 34 tokens, 28 targets; 4 samples, 0 truncated, 0 skipped
+#2> first sample: 8 tokens, 7 targets
+#2>   masked  O
+#2>   target  NE TWO 
 #2> 'tiny_from_scratch' is a valid recipe
 #2> checkpointing: none
 #2> dataset: d/**/*.c and others: 3 files, 3 documents, 102 tokens, 84 targets; 12 samples, 0 truncated, 0 skipped
+#2> first sample: 8 tokens, 7 targets
+#2>   masked  O
+#2>   target  NE TWO 
 #2> 'tiny_from_scratch' is a valid recipe
 #2> checkpointing: none
 #2> dataset: lines.jsonl: 1 file, 2 documents, 24 tokens, 21 targets; 3 samples, 0 truncated, 0 skipped
+#2> first sample: 8 tokens, 7 targets
+#2>   masked  O
+#2>   target  NE TWO<|end|>
 #2> 'tiny_from_scratch' is a valid recipe
 #2> checkpointing: none
 #2> dataset: list.json: 1 file, 2 documents, 24 tokens, 21 targets; 3 samples, 0 truncated, 0 skipped
+#2> first sample: 8 tokens, 7 targets
+#2>   masked  O
+#2>   target  NE TWO<|end|>
 #2> 'tiny_from_scratch' is a valid recipe
 #2> argument 'dataset.path=d': dataset.path: no file in the folder 'd' ends in one of .jsonl .ndjson .json (with or without .gz or .zst), which format jsonl reads; for other files use a glob, such as 'd/**/*.c'
 #2> argument 'dataset.path=d/**/*.py': dataset.path: no file matches 'd/**/*.py'

@@ -62,6 +62,9 @@ reprise validate r.yaml model.path=absent dataset.path=absent.jsonl
 #2> checkpointing: none
 #2> dataset: mixed.jsonl: 1 file, 3 documents, 59 tokens, 25 targets; 2 samples, 1 truncated, 1 skipped
 #2> dataset: the first that is skipped: 'mixed.jsonl', line 2: its first target is token 20, beyond max_seq_len 16
+#2> first sample: 11 tokens, 10 targets
+#2>   masked  Q
+#2>   target  AN ANSWER?
 #2> 'r.yaml' is a valid recipe
 #2> checkpointing: none
 #2> note: 'dataset' was not read: 1 file of 17000000 bytes (16.21 MiB); --data reads all

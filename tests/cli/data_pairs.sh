@@ -16,15 +16,27 @@ reprise validate r.yaml dataset.format=jsonl; echo "exit $?"
 #> exit 2
 #2> checkpointing: none
 #2> dataset: pairs.jsonl: 1 file, 1 document, 5 tokens, 2 targets; 1 sample, 0 truncated, 0 skipped
+#2> first sample: 5 tokens, 2 targets
+#2>   masked  ADD
+#2>   target  3?
 #2> 'r.yaml' is a valid recipe
 #2> checkpointing: none
 #2> dataset: alpaca.json: 1 file, 2 documents, 49 tokens, 25 targets; 2 samples, 0 truncated, 0 skipped; formatted by the model's chat template
+#2> first sample: 26 tokens, 12 targets
+#2>   masked  <USER>ADD\n\n1 2
+#2>   target  <ASSISTANT>3
 #2> 'r.yaml' is a valid recipe
 #2> checkpointing: none
 #2> dataset: pairs.jsonl: 1 file, 1 document, 21 tokens, 12 targets; 1 sample, 0 truncated, 0 skipped; formatted by the model's chat template
+#2> first sample: 21 tokens, 12 targets
+#2>   masked  <USER>ADD
+#2>   target  <ASSISTANT>3
 #2> 'r.yaml' is a valid recipe
 #2> checkpointing: none
 #2> dataset: pairs.jsonl: 1 file, 1 document, 5 tokens, 2 targets; 1 sample, 0 truncated, 0 skipped
+#2> first sample: 5 tokens, 2 targets
+#2>   masked  ADD
+#2>   target  3?
 #2> 'r.yaml' is a valid recipe
 #2> argument 'dataset.path=pairs.jsonl': the chat template of 'm', line 1: the statement 'wrong' is not supported; it is not needed if 'dataset.use_chat_template' is false
 #2> r.yaml:2: 'dataset.train_on_input' false needs 'dataset.prompt_column'

@@ -40,7 +40,13 @@ reprise validate optimizer.lr=1e-4 tiny_from_scratch batch_size=3
 #2> 'smollm2_135m_pirate' is a valid recipe
 #2> checkpointing: none
 #2> dataset: docs/*.md: 1 file, 1 document, 11201 tokens, 11049 targets; 87 samples, 0 truncated, 0 skipped
+#2> first sample: 128 tokens, 127 targets
+#2>   masked  {
+#2>   target  "text": "the quick brown fox jumps over the lazy dog"}\n{"text": "the quick brown fox jumps over the lazy dog"}\n{"text": "the qu
 #2> 'tiny_from_scratch' is a valid recipe
 #2> checkpointing: none
 #2> dataset: docs/*.md: 1 file, 1 document, 11201 tokens, 11049 targets; 87 samples, 0 truncated, 0 skipped
+#2> first sample: 128 tokens, 127 targets
+#2>   masked  {
+#2>   target  "text": "the quick brown fox jumps over the lazy dog"}\n{"text": "the quick brown fox jumps over the lazy dog"}\n{"text": "the qu
 #2> 'tiny_from_scratch' is a valid recipe

@@ -40,5 +40,8 @@ reprise eval other --data text
 #2> reprise generate: of this 'gemma3' only the text model, 'gemma3_text', is read: 34 tensors of its other parts, 5984 bytes (5.84 KiB), are left out
 #2> checkpointing: none
 #2> dataset: text: 1 file, 1 document, 97 tokens, 90 targets; 6 samples, 0 truncated, 0 skipped
+#2> first sample: 16 tokens, 15 targets
+#2>   masked  T
+#2>   target  HE QUICK BROWN 
 #2> 'recipe.yaml' is a valid recipe
 #2> other/config.json: 'text_config' of the model_type 'gemma3' is "gemma3_text", expected an object

@@ -135,6 +135,28 @@ static void any_allocation_of_the_end_may_fail(void **state)
     assert_same_final(&dir, "out", "again");
 }
 
+/* Reading the data of a recipe and rendering its first sample: nothing leaks. */
+static void any_allocation_of_a_sample_may_fail(void **state)
+{
+    (void)state;
+    run r         = run_open(&dir, "llama", "probe", RUN(NULL));
+    test_faults f = { .each = 64, .survived = true };        /* a note may go without its words */
+
+    assert_ok(r.ctx, r.status);
+    while (!f.over) {
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+        rp_report report;
+        rp_recipe_data data;
+        rp__report_open(&report, ctx);
+        test_fault_begin(&f, ctx);
+        if (!test_fault_end(&f, rp__recipe_try_data(ctx, r.recipe, INT64_MAX, &report, &data)) && !report.n_errors && data.set[0].read)
+            assert_true(data.sample.n > 0 && data.sample.tokens == 16);
+        rp__report_close(&report);
+        test_ctx_free(ctx);
+    }
+    assert_true(f.failed > 10);
+    run_close(&r);
+}
 
 int main(void)
 {
@@ -142,6 +164,7 @@ int main(void)
         TEST(every_allocation_of_a_step_may_fail),
         TEST(any_allocation_of_opening_a_run_may_fail),
         TEST(any_allocation_of_the_end_may_fail),
+        TEST(any_allocation_of_a_sample_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
