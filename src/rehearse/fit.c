@@ -35,7 +35,7 @@ static const way ways[] = {
     { "LoRA on nf4", 16, RP_QUANTIZE_NF4, "nf4" },
 };
 
-static const struct { const char *name; int dtype; } states[] = { { "fp32", RP_STATE_FP32 }, { "bf16", RP_STATE_BF16 } };
+static const struct { const char *name; int dtype; } states[] = { { "fp32", RP_STATE_FP32 }, { "bf16", RP_STATE_BF16 }, { "int8", RP_STATE_INT8 } };
 
 typedef struct {
     rp_rehearsal *base;                 /* of the recipe itself */
@@ -134,8 +134,9 @@ static rp_status try_length(fitting *x, const way *w, int64_t length, bool *fits
 static rp_status try_way(fitting *x, const way *w)
 {
     int64_t context = x->base->source.config.context, length = x->recipe->max_seq_len, longest = context ? context : length;
-    bool fits[RP_COUNT(states)] = { true, true };
+    bool fits[RP_COUNT(states)];
 
+    for (int i = 0; i < RP_COUNT(states); i++) fits[i] = true;
     for (int64_t n = length / 4 >= LEAST_LENGTH ? length / 4 : length; n <= 4 * length && n <= longest; n *= 2) RP_TRY(try_length(x, w, n, fits));
     return RP_OK;
 }
