@@ -99,13 +99,13 @@ static rp_dtype type_of(const rp_weight_loader *l, rp_file_tensor t)
     return part_of(l, t.st->name, ".nested_absmax") ? RP_NF4 : RP_NF4_FP32;
 }
 
-/* If pieces of a parameter differ, it is not kept. */
+/* If pieces of a parameter differ, it is not kept. The path may end with any bytes of the file. */
 static rp_status note_type(json_t *types, const char *path, rp_dtype dtype)
 {
     const json_t *before = json_object_get(types, path);
     bool differs         = before && json_integer_value(before) != (json_int_t)dtype;
 
-    return json_object_set_new(types, path, json_integer(differs ? (json_int_t)RP_F32 : (json_int_t)dtype)) ? RP_ERR_MEMORY : RP_OK;
+    return json_object_set_new_nocheck(types, path, json_integer(differs ? (json_int_t)RP_F32 : (json_int_t)dtype)) ? RP_ERR_MEMORY : RP_OK;
 }
 
 rp_status rp__quant_types(rp_weight_loader *l, json_t **out)

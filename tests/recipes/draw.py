@@ -245,6 +245,8 @@ def base(r, folder, source, ranks):
         out["freeze"] = r.one(*FROZEN)
     if r.chance(0.15):
         out |= r.table(LORA)
+    if "model.path" in out and ("freeze" in out or "lora.rank" in out):
+        out["model.quantize"] = r.one(None, "keep", "nf4", "q8_0", "q4_0")
     if ranks > 1:
         out |= r.table(DIST)
     samples = out["batch_size"] * out["gradient_accumulation_steps"] * out["max_steps"] * ranks
