@@ -132,8 +132,10 @@ typedef struct {
 } cli_model;
 
 /* Open everything that can be refused before work begins: the settings, the config of MODEL and its tokenizer. otherwise: the default dtype.
- * length: max_seq_len may be set. CLI_GO, or the exit code after an error message. Close *out in both cases. */
-int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out);
+ * more: further keys that may be set: CLI_LENGTH max_seq_len, CLI_DATASET those of a dataset but its path. CLI_GO, or the exit code after an error
+ * message. Close *out in both cases. */
+enum { CLI_LENGTH = 1, CLI_DATASET = 2 };
+int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, int more, cli_model *out);
 /* Encode a text. *ids is yours to rp__release.
  * errors  RP_ERR_ARG an id outside the vocabulary of the model · those of rp__tokenizer_encode */
 rp_status cli_model_encode(cli_model *m, const char *text, int64_t bytes, int32_t **ids, int64_t *n_ids);

@@ -1,10 +1,11 @@
-/* cli/cmd_eval.c -- eval: the loss and perplexity of a model on the documents of a file, a folder or a glob. */
+/* cli/cmd_eval.c -- eval: the loss and perplexity of a model on documents, or on the targets of a dataset. */
 #include "cli/cli.h"
 
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "data/data.h"
 #include "data/files.h"
 #include "train/score.h"
 
@@ -91,38 +92,74 @@ static rp_status score_documents(cli_model *m, const documents *d, int64_t windo
     return status;
 }
 
-static int print(const cli_model *m, const rp_score *s, const documents *d, int64_t window, bool json)
+static int print(const cli_model *m, const rp_score *s, int64_t n_documents, int64_t n_tokens, int64_t window, bool json)
 {
     double perplexity = exp(fmin(s->loss, 700));
 
     if (!json) {
         printf("loss        %.6f nats per target\nperplexity  %.6g\ntargets     %" PRId64 "\n", s->loss, perplexity, s->targets);
-        if (d->n > 1) printf("documents   %" PRId64 "\n", d->n);
+        if (n_documents > 1) printf("documents   %" PRId64 "\n", n_documents);
         return cli_finish(&m->run, RP_OK);
     }
     json_t *all = json_pack("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:s}", "loss", s->loss, "perplexity", perplexity, "targets",
-                            (json_int_t)s->targets, "tokens", (json_int_t)d->all.n, "documents", (json_int_t)d->n, "windows", (json_int_t)s->windows,
+                            (json_int_t)s->targets, "tokens", (json_int_t)n_tokens, "documents", (json_int_t)n_documents, "windows", (json_int_t)s->windows,
                             "max_seq_len", (json_int_t)window, "dtype", rp_dtype_name(m->dtype));
     cli_print_json(all, 0);
     return cli_finish(&m->run, RP_OK);
 }
 
-static int score(cli_model *m, const eval_fields *fields)
+static int score_text(cli_model *m, const eval_fields *fields, int64_t window)
 {
-    int64_t window = find_window(m);
-    documents d    = { 0 };
+    documents d = { 0 };
     rp_score score;
 
-    if (!window) return CLI_USAGE;
     rp_status status = read_documents(m, fields->data, &d);
     int code         = status == RP_OK ? check_documents(&m->run, &d, fields->data) : cli_fail_input(&m->run, status);
     if (code == CLI_GO) code = cli_model_load(m);
     if (code == CLI_GO) {
         status = score_documents(m, &d, window, &score);
-        code   = status == RP_OK ? print(m, &score, &d, window, fields->json) : cli_fail(&m->run, status);
+        code   = status == RP_OK ? print(m, &score, d.n, d.all.n, window, fields->json) : cli_fail(&m->run, status);
     }
     RP_RELEASE(d.all.id, d.end);
     return code;
+}
+
+/* ---- the samples of a dataset ---- */
+
+/* Score the data as a run of a recipe with these keys validates with it. The data is opened before the model takes the config. */
+static int score_data(cli_model *m, const char *path, const eval_fields *fields, int64_t window)
+{
+    rp_recipe recipe = *m->settings;
+    bool terminal    = isatty(2);
+    rp_data *data    = NULL;
+    rp_score score;
+
+    recipe.model.path   = path;
+    recipe.dataset.path = (rp_file_list){ .first = fields->data };
+    recipe.max_seq_len  = window;
+    rp_status status    = rp__score_open(m->run.ctx, &recipe, &m->config, m->tokenizer, &data);
+    int code            = status == RP_OK ? cli_model_load(m) : cli_fail_input(&m->run, status);
+    if (code == CLI_GO) {
+        const rp_data_info info = rp__data_info(data);
+        shown to                = { &m->run, 0, info.n_tokens };
+        status = rp__score_samples(m->model, data, (int32_t)recipe.loss.ignore_index, terminal ? show_progress : NULL, &to, &score);
+        if (terminal) fputc('\n', stderr);
+        code = status == RP_OK ? print(m, &score, info.n_documents, info.n_tokens, window, fields->json) : cli_fail(&m->run, status);
+    }
+    rp__data_close(data);
+    return code;
+}
+
+static int score(cli_model *m, const char *path, const eval_fields *fields)
+{
+    int64_t window = find_window(m);
+
+    if (!window) return CLI_USAGE;
+    if (rp__recipe_given(m->settings, "dataset.path")) {
+        cli_say(&m->run, "--data names the data here, not 'dataset.path'");
+        return CLI_USAGE;
+    }
+    return m->settings->dataset.format == RP_FORMAT_TEXT ? score_text(m, fields, window) : score_data(m, path, fields, window);
 }
 
 static bool is_glob(const char *path) { return strpbrk(path, "*?["); }
@@ -135,14 +172,14 @@ static int eval(cli *c, const void *given, const cli_args *args)
 
     if (code == CLI_GO && !is_glob(fields->data)) code = cli_find_input(c, fields->data);
     if (code != CLI_GO) return code;
-    code = cli_model_open(c, args->word[0], args, RP_F32, true, &model);
-    if (code == CLI_GO) code = score(&model, fields);
+    code = cli_model_open(c, args->word[0], args, RP_F32, CLI_LENGTH | CLI_DATASET, &model);
+    if (code == CLI_GO) code = score(&model, args->word[0], fields);
     cli_model_close(&model);
     return code;
 }
 
 static const cli_option options[] = {
-    { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "PATH", "a text file, a folder or a glob, as in dataset.path", 0, 0 },
+    { "data", 0, CLI_TEXT, offsetof(eval_fields, data), "PATH", "a file, a folder or a glob, as in dataset.path", 0, 0 },
     { "json", 0, CLI_FLAG, offsetof(eval_fields, json), NULL, "print one JSON object", 0, 0 },
 };
 
@@ -152,7 +189,10 @@ const cli_command cmd_eval = {
              "with gzip or zstd, is one document; neither bos nor eos is added. It is cut into windows of max_seq_len tokens (default: the\n"
              "model's context), which are scored separately; the last one may be shorter. A folder stands for its files that end in .txt,\n"
              ".text or .md, also in folders below. MODEL is a Hugging Face folder, a .gguf file or the folder of an adapter.\n"
-             "Keys: max_seq_len, dtype (default: fp32), threads, tokenizer.path, model.overrides, model.adapter, model.quantize.",
+             "With dataset.format=jsonl, chat, alpaca or tokens, the targets of the data are scored as a run of a recipe with these keys\n"
+             "validates with it: dataset.column, dataset.prompt_column, dataset.train_on_input, dataset.packed and so on.\n"
+             "Keys: max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype (default: fp32), threads, tokenizer.path,\n"
+             "model.overrides, model.adapter, model.quantize.",
     .example = "reprise eval models/SmolLM2-135M --data text.txt",
     CLI_OPTIONS(eval_fields, options),
     .least_words = 1, .most_words = 1, .settings = true,

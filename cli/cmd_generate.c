@@ -166,7 +166,7 @@ static int generate(cli *c, const void *given, const cli_args *args)
     int code = cli_need(c, "prompt", "TEXT", fields->prompt);
 
     if (code != CLI_GO) return code;
-    code = cli_model_open(c, args->word[0], args, RP_BF16, false, &model);
+    code = cli_model_open(c, args->word[0], args, RP_BF16, 0, &model);
     if (code == CLI_GO) code = go_on(&model, args->word[0], fields);
     cli_model_close(&model);
     return code;

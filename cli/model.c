@@ -15,9 +15,11 @@
 #include "tokenizer/text_ids.h"
 #include "train/loop.h"
 
-/* A key includes all keys under it. The first key is accepted only with `length`. */
-static const char *const keys[] = { "max_seq_len", "dtype", "device", "threads", "tokenizer.path", "model.overrides", "model.adapter", "model.quantize",
-                                    NULL };
+/* A key includes all keys under it. Keys with a flag are accepted only with it. */
+static const struct { const char *key; int flag; } keys[] = {
+    { "max_seq_len", CLI_LENGTH }, { "dataset", CLI_DATASET }, { "tokenizer.chat_template", CLI_DATASET }, { "loss.ignore_index", CLI_DATASET },
+    { "dtype", 0 }, { "device", 0 }, { "threads", 0 }, { "tokenizer.path", 0 }, { "model.overrides", 0 }, { "model.adapter", 0 }, { "model.quantize", 0 },
+};
 
 static bool is_under(const char *setting, const char *key)
 {
@@ -26,7 +28,17 @@ static bool is_under(const char *setting, const char *key)
     return !strncmp(setting, key, n) && (setting[n] == '=' || setting[n] == '.');
 }
 
-static void model_refuse(const char *setting, const char *const *taken, rp_report *report)
+/* The keys that a command accepts, up to NULL. */
+static void list_keys(int more, const char *out[RP_COUNT(keys) + 1])
+{
+    int n = 0;
+
+    for (int i = 0; i < RP_COUNT(keys); i++)
+        if (!keys[i].flag || keys[i].flag & more) out[n++] = keys[i].key;
+    out[n] = NULL;
+}
+
+static void model_refuse(const char *setting, const char *const *taken, int more, rp_report *report)
 {
     char name[RP_ERROR_CHARS], origin[RP_ERROR_CHARS];
     bool removes = setting[0] == '~';
@@ -38,24 +50,26 @@ static void model_refuse(const char *setting, const char *const *taken, rp_repor
     if (removes) rp__report_error(report, place, "there is no recipe here to remove a key from");
     else if (near) rp__report_error(report, place, "unknown key '%s' (did you mean '%s'?)", name, near);
     else
-        rp__report_error(report, place, "unknown key '%s'; the keys here are %s%s", name, taken == keys ? "max_seq_len, " : "",
+        rp__report_error(report, place, "unknown key '%s'; the keys here are %s%s%s", name, more & CLI_LENGTH ? "max_seq_len, " : "",
+                         more & CLI_DATASET ? "dataset, tokenizer.chat_template, loss.ignore_index, " : "",
                          "dtype, threads, tokenizer.path, model.overrides, model.adapter and model.quantize");
 }
 
 /* Read the settings that a command accepts by the recipe's schema. Report the others as errors. */
-static rp_status read_settings(cli *c, const cli_args *args, bool length, rp_report *report, rp_recipe **out)
+static rp_status read_settings(cli *c, const cli_args *args, int more, rp_report *report, rp_recipe **out)
 {
-    static const char nothing[]    = "model: {path: model}\n";       /* a recipe must name one */
-    const char *const *taken       = length ? keys : keys + 1;
-    const char **setting           = rp__host_alloc(c->ctx, (args->n_settings + 1) * (int64_t)sizeof *setting);
+    static const char nothing[] = "model: {path: model}\n";       /* a recipe must name one */
+    const char *taken[RP_COUNT(keys) + 1];
+    const char **setting        = rp__host_alloc(c->ctx, (args->n_settings + 1) * (int64_t)sizeof *setting);
     int n = 0;
 
     if (!setting) return RP_ERR_MEMORY;
+    list_keys(more, taken);
     for (int i = 0; i < args->n_settings; i++) {
         bool known = false;
         for (int k = 0; taken[k]; k++) known = known || is_under(args->setting[i], taken[k]);
         if (known) setting[n++] = args->setting[i];
-        else model_refuse(args->setting[i], taken, report);
+        else model_refuse(args->setting[i], taken, more, report);
     }
     rp_status status = rp__recipe_read(c->ctx, "settings", nothing, sizeof nothing - 1, n, setting, report, out);
     rp__release(setting);
@@ -89,7 +103,7 @@ static int open_files(cli_model *m, const char *path)
     return code == CLI_GO ? open_tokenizer(m, path) : code;
 }
 
-int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, bool length, cli_model *out)
+int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype otherwise, int more, cli_model *out)
 {
     rp_report report;
 
@@ -97,7 +111,7 @@ int cli_model_open(cli *c, const char *path, const cli_args *args, rp_dtype othe
     int code = cli_find_model(c, path);
     if (code != CLI_GO) return code;
     rp__report_open(&report, c->ctx);
-    rp_status status = read_settings(c, args, length, &report, &out->settings);
+    rp_status status = read_settings(c, args, more, &report, &out->settings);
     code             = cli_report_input(c, &report, status);
     if (code != CLI_GO) return code;
     rp_ctx_options options = { .threads = (int)out->settings->threads, .device = rp__recipe_device(out->settings) };

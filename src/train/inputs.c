@@ -9,6 +9,7 @@
 #include "template/chat.h"
 #include "tokenizer/text_ids.h"
 #include "train/internal.h"
+#include "train/score.h"
 
 /* ---- tokenizer ---- */
 
@@ -161,6 +162,29 @@ static rp_status open_inputs(rp_trainer *t, const rp_model_config *config, data_
 }
 
 rp_status rp__inputs_open(rp_trainer *t, const rp_model_config *config) { return open_inputs(t, config, open_data, NULL); }
+
+static rp_status score_open(rp_trainer *t, const rp_model_config *config, const char *place, rp_data **out)
+{
+    rp_data_config c = data_config(t->ctx, t->recipe, &t->recipe->dataset);
+    rp_chat *chat    = NULL;
+
+    c.batch_size = 1;
+    RP_TRY(open_chat(t, place, &chat));
+    const rp_data_source source = data_source(t, config, chat);
+    rp_status status            = rp__data_open(t->ctx, "dataset", &c, &source, out);
+    rp__chat_free(chat);
+    return status;
+}
+
+rp_status rp__score_open(rp_ctx *ctx, const rp_recipe *recipe, const rp_model_config *config, rp_tokenizer *tokenizer, rp_data **out)
+{
+    rp_trainer t     = { .ctx = ctx, .recipe = recipe, .tokenizer = tokenizer };
+    char *place      = tokenizer_place(&t);
+    rp_status status = place ? score_open(&t, config, place, out) : RP_ERR_MEMORY;
+
+    rp__release(place);
+    return status;
+}
 
 /* ---- data alone ---- */
 

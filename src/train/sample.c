@@ -8,7 +8,7 @@ enum { HEAD_CHARS = RP_SAMPLE_CHARS * 2 / 3 };
 
 typedef struct { char text[RP_SAMPLE_CHARS]; int n; bool cut; } line;
 
-/* Appends a character of a line: line ends and tabs as \\n and \\t. Of a long text the first and the last characters stay. */
+/* Appends a character of a line: line ends and tabs as \\n and \\t. A long text keeps its first and its last characters. */
 static void put_char(line *l, char c)
 {
     if (l->n == RP_SAMPLE_CHARS - 1) {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "temp.h"
 #include "train/score.h"
 
 enum { N = 71 };
@@ -143,6 +144,61 @@ static void what_cannot_be_scored_is_refused(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- data ---- */
+
+static rp_data *open_tokens(rp_ctx *ctx, const char *path, int64_t length)
+{
+    const rp_data_config c = { .path = path, .format = "tokens", .packed = true, .train_on_input = true, .max_seq_len = length, .batch_size = 1,
+                               .accumulation = 1, .ranks = 1, .ignore_index = -100 };
+    const rp_data_source s = { .bos = -1, .eos = -1, .vocab = TINY_VOCAB };
+    rp_data *data          = NULL;
+
+    assert_ok(ctx, rp__data_open(ctx, "dataset", &c, &s, &data));
+    return data;
+}
+
+static void tokens_of_data_have_the_loss_of_a_text(void **state)
+{
+    static const int64_t lengths[] = { 2, 10, 14, 32 };
+    temp_dir dir = temp_make();
+    uint16_t words[N];
+    int32_t ids[N];
+
+    (void)state;
+    text_of(ids);
+    for (int i = 0; i < N; i++) words[i] = (uint16_t)ids[i];
+    temp_write(&dir, "ids.bin", words, sizeof words);
+    rp_ctx *ctx = test_ctx(NULL);
+    rp_model *m = tiny_model_new(ctx, (tiny_model){ .dropout = 0.5 });
+    for (int i = 0; i < RP_COUNT(lengths); i++) {
+        rp_data *data  = open_tokens(ctx, temp_path(&dir, "ids.bin"), lengths[i]);
+        int64_t whole  = N / lengths[i] * lengths[i], done = 0;       /* what fills no sample is not scored */
+        test_faults f  = { .each = 8 };
+        rp_score of_data = { 0 }, of_text;
+        while (!f.over) {
+            test_fault_begin(&f, ctx);
+            if (test_fault_end(&f, rp__score_samples(m, data, -100, NULL, NULL, &of_data))) assert_false(rp__tape_ctx(ctx)->eval);
+        }
+        assert_ok(ctx, rp__score_samples(m, data, -100, count, &done, &of_data));
+        assert_int_equal(done, N);
+        assert_ok(ctx, rp__score(m, ids, whole, lengths[i], NULL, NULL, &of_text));
+        assert_int_equal(of_data.targets, of_text.targets);
+        assert_int_equal(of_data.windows, of_text.windows);
+        assert_true(fabs(of_data.loss - of_text.loss) < 1e-6 && !rp__tape_ctx(ctx)->eval);
+        rp__data_close(data);
+    }
+    rp_data *data = open_tokens(ctx, temp_path(&dir, "ids.bin"), 8);
+    rp_score s    = { .targets = 77 };
+    rp_elem_put(rp__model_find_param(m, "norm.weight")->tensor, 3, NAN);
+    assert_int_equal(rp__score_samples(m, data, -100, NULL, NULL, &s), RP_ERR_NONFINITE);
+    assert_string_equal(rp_error(ctx), "the loss of sample 1 is not finite");
+    assert_int_equal(s.targets, 77);
+    rp__data_close(data);
+    rp__model_free(m);
+    test_ctx_free(ctx);
+    temp_remove(&dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +206,7 @@ int main(void)
         cmocka_unit_test(scoring_saves_nothing_for_a_backward),
         cmocka_unit_test(gradients_are_as_before_after_a_score),
         cmocka_unit_test(what_cannot_be_scored_is_refused),
+        cmocka_unit_test(tokens_of_data_have_the_loss_of_a_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
