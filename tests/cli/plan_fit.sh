@@ -20,33 +20,45 @@ reprise plan "$@" --fit memory_budget=300KB
 echo "too little: $?"
 reprise plan "$@" --fit --find memory_budget=9MB >/dev/null
 echo "two searches: $?"
-#> 24 ways to train fit 61.0 MiB
+#> 36 ways to train fit 61.0 MiB
 #>
 #> trained       states  length  batch  accumulation          reserved   overhead     step, s  tokens/s
 #> all weights     bf16     512      4             1  ···
 #> all weights     fp32     512      4             1  ···
+#> all weights     int8     512      4             1  ···
 #> all weights     bf16     256      4             1  ···
 #> all weights     fp32     256      4             1  ···
+#> all weights     int8     256      4             1  ···
 #> all weights     bf16     128      4             1  ···
 #> all weights     fp32     128      4             1  ···  as in the recipe
+#> all weights     int8     128      4             1  ···
 #> LoRA            bf16     512      4             1  ···
 #> LoRA            fp32     512      4             1  ···
+#> LoRA            int8     512      4             1  ···
 #> LoRA on q8_0    bf16     512      4             1  ···
 #> LoRA on nf4     bf16     512      4             1  ···
 #> LoRA on q8_0    fp32     512      4             1  ···
 #> LoRA on nf4     fp32     512      4             1  ···
+#> LoRA on q8_0    int8     512      4             1  ···
+#> LoRA on nf4     int8     512      4             1  ···
 #> LoRA            bf16     256      4             1  ···
 #> LoRA            fp32     256      4             1  ···
+#> LoRA            int8     256      4             1  ···
 #> LoRA on q8_0    bf16     256      4             1  ···
 #> LoRA on nf4     bf16     256      4             1  ···
 #> LoRA on q8_0    fp32     256      4             1  ···
 #> LoRA on nf4     fp32     256      4             1  ···
+#> LoRA on q8_0    int8     256      4             1  ···
+#> LoRA on nf4     int8     256      4             1  ···
 #> LoRA            bf16     128      4             1  ···
 #> LoRA            fp32     128      4             1  ···
+#> LoRA            int8     128      4             1  ···
 #> LoRA on q8_0    bf16     128      4             1  ···
 #> LoRA on nf4     bf16     128      4             1  ···
 #> LoRA on q8_0    fp32     128      4             1  ···
 #> LoRA on nf4     fp32     128      4             1  ···
+#> LoRA on q8_0    int8     128      4             1  ···
+#> LoRA on nf4     int8     128      4             1  ···
 #>
 #> the first: optimizer.state_dtype=bf16 max_seq_len=512 batch_size=4 gradient_accumulation_steps=1 activation_checkpointing.mode=auto memory_budget=64000000
 #> time by the built-in table

@@ -7,6 +7,7 @@ reprise validate resolved.yaml --resolved | cmp - resolved.yaml
 #>   stand_in: null
 #>   dropout: null
 #>   overrides: {}
+#>   quantize: null
 #>   adapter: null
 #> freeze: []
 #> lora:
