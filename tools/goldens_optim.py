@@ -6,6 +6,7 @@ usage: python tools/goldens_optim.py > tests/train/optim_golden.json     (needs 
 import json
 import sys
 
+import bitsandbytes
 import torch
 import transformers
 from bitsandbytes.functional import create_dynamic_map
@@ -60,7 +61,7 @@ def main():
     start = torch.randn(ELEMS)
     grads = torch.randn(STEPS, ELEMS) * torch.logspace(-3, 0, ELEMS)
     out = {
-        "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
+        "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__, "bitsandbytes": bitsandbytes.__version__},
         "start": floats(start),
         "grads": [floats(row) for row in grads],
         "cases": {name: trajectory(start, grads, *case) for name, case in CASES.items()},

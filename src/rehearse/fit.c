@@ -64,18 +64,26 @@ static rp_recipe recipe_of(const rp_recipe *recipe, const way *w, int64_t length
 
 /* ---- one row ---- */
 
+/* As in the recipe, but for the batch. */
+static bool is_own(const rp_recipe *own, const way *w, const rp_recipe *r)
+{
+    bool adapts = own->lora.rank.set || own->model.adapter;
+
+    return !w->rank == !adapts && w->quantize == own->model.quantize && r->max_seq_len == own->max_seq_len &&
+           r->optimizer.state_dtype == own->optimizer.state_dtype;
+}
+
 static void fill_row(const fitting *x, const way *w, const rp_recipe *r, const rp_plan *p, rp_fit_row *row)
 {
     double tokens = (double)(r->batch_size * r->gradient_accumulation_steps * r->max_seq_len) * (r->dist.ranks.set ? (double)r->dist.ranks.value : 1);
 
-    *row = (rp_fit_row){ .way = w->name, .quantize = w->type, .rank = r->lora.rank.set ? r->lora.rank.value : 0, .length = r->max_seq_len, .batch_size = r->batch_size,
-                         .accumulation = r->gradient_accumulation_steps, .reserved = p->placement.height, .seconds = p->seconds + p->recompute_seconds };
+    *row = (rp_fit_row){ .way = w->name, .quantize = w->type, .rank = r->lora.rank.set ? r->lora.rank.value : 0, .own = is_own(x->recipe, w, r),
+                         .length = r->max_seq_len, .batch_size = r->batch_size, .accumulation = r->gradient_accumulation_steps,
+                         .reserved = p->placement.height, .seconds = p->seconds + p->recompute_seconds };
     for (int i = 0; has_states(r) && i < RP_COUNT(states); i++)
         if (states[i].dtype == r->optimizer.state_dtype) row->states = states[i].name;
     row->overhead          = p->seconds > 0 ? p->recompute_seconds / p->seconds : 0;
     row->tokens_per_second = row->seconds > 0 ? tokens / row->seconds : 0;
-    row->own               = !w->rank == !(x->recipe->lora.rank.set || x->recipe->model.adapter) && w->quantize == x->recipe->model.quantize && r->max_seq_len == x->recipe->max_seq_len &&
-               r->optimizer.state_dtype == x->recipe->optimizer.state_dtype;
 }
 
 /* The largest batch that fits. With an update in backward a step has one micro-batch. */

@@ -134,8 +134,8 @@ typedef struct {
     bool measured;                      /* the cost table was measured */
 } rp_fit;
 
-/* Finds the ways that fit, on the recipe's number of ranks. The context is as for a forecast, with the budget to fit; device as in rp_forecast_options. Close *out
- * with rp__fit_close. errors RP_ERR_BUDGET nothing fits · RP_ERR_CONFIG no budget · as rp__recipe_forecast */
+/* Finds the ways that fit, on the recipe's number of ranks. The context is as for a forecast, with the budget to fit; device as in
+ * rp_forecast_options. Close *out with rp__fit_close. errors RP_ERR_BUDGET nothing fits · RP_ERR_CONFIG no budget · as rp__recipe_forecast */
 rp_status rp__recipe_fit(rp_ctx *ctx, const rp_recipe *recipe, const char *device, rp_report *report, rp_fit *out);
 void rp__fit_close(rp_fit *fit);
 

@@ -175,7 +175,7 @@ static void try_dtypes(rp_ctx *ctx, const rp_op *op)
 {
     for (int k = 0; k < op->n_case; k++)
         for (int i = 0; op->cases[k].expect == RP_OK && i < case_inputs(&op->cases[k]); i++)
-            for (int d = 0; d < RP_DTYPES; d++) try_dtype(ctx, op, &op->cases[k], i, (rp_dtype)d);
+            for (int d = 0; d < RP_Q4_0; d++) try_dtype(ctx, op, &op->cases[k], i, (rp_dtype)d);
 }
 
 static void an_input_of_another_dtype_is_refused(void **state)

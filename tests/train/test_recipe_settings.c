@@ -134,7 +134,7 @@ static void a_written_recipe_reads_back_the_same(void **state)
     int n_read = 0;
 
     draw_state = 1;
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < 9000; round++) {
         reading a = read_with("", draw_settings(text, setting), setting);
         if (a.status == RP_OK) {
             char *first = written(&a);
