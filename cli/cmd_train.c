@@ -86,6 +86,15 @@ static cli_progress shown_progress(rp_trainer *t)
 
 static void show_step(void *shown, const rp_metrics *line, double seconds_left) { cli_progress_step(shown, line, seconds_left); }
 
+static void show_sample(void *shown, int64_t step, const char *prompt, const char *text)
+{
+    char line[CLI_LINE_CHARS];
+
+    cli_progress_break(shown);
+    fprintf(stderr, "sample         after step %" PRId64 ", '%s' goes on:", step, cli_one_line(prompt, line));
+    fprintf(stderr, " %s\n", cli_one_line(text, line));
+}
+
 /* Write the report, also of an interrupted run, unless no step was done. */
 static rp_status write_report(rp_trainer *t, rp_status ended)
 {
@@ -117,7 +126,7 @@ static void print_end(const rp_recipe *recipe, rp_trainer *t)
 static int run_trainer(const cli *c, const rp_recipe *recipe, rp_trainer *t, const volatile int *stop)
 {
     cli_progress shown   = shown_progress(t);
-    rp_progress progress = { show_step, &shown };
+    rp_progress progress = { show_step, show_sample, &shown };
     bool first           = cli_is_first(c);
 
     if (first && rp__trainer_done(t) < rp__trainer_info(t)->n_steps) print_head(recipe, t);

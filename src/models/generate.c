@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "ops/prefetch.h"
 #include "tape/tape.h"
 #include "tensor/tensor.h"
 
@@ -88,6 +89,7 @@ static rp_status generate_choose(generator *g, int64_t number, int32_t *id)
 
 /* ---- the model ---- */
 
+/* ids NULL: on shapes alone, without a result. */
 static rp_status feed(generator *g, const int32_t *ids, int64_t n)
 {
     rp_meta meta         = rp_meta_2d(RP_I32, 1, n);
@@ -96,13 +98,22 @@ static rp_status feed(generator *g, const int32_t *ids, int64_t n)
     rp_status status;
 
     RP_TRY(rp__tensor_new_named(g->ctx, &meta, RP_MEM_TEMP, "tokens", &batch.tokens));
-    RP_TRY_GOTO(rp_tensor_write_i32(batch.tokens, ids, n));
+    if (ids) RP_TRY_GOTO(rp_tensor_write_i32(batch.tokens, ids, n));
+    RP_TRY_GOTO(rp__prefetch_pass(g->ctx));
     RP_TRY_GOTO(rp__model_next_logits(g->model, &batch, &logits));
-    status = rp_tensor_read(logits, g->logit, g->vocab);
+    status = ids ? rp_tensor_read(logits, g->logit, g->vocab) : RP_OK;
     rp_tensor_unref(logits);
 done:
     rp_tensor_unref(batch.tokens);
     return status;
+}
+
+/* The passes of a whole text, without choosing tokens. */
+static rp_status feed_shapes(generator *g, int64_t n_prompt)
+{
+    RP_TRY(feed(g, NULL, n_prompt));
+    for (int64_t i = 1; i < g->o->max_new_tokens; i++) RP_TRY(feed(g, NULL, 1));
+    return RP_OK;
 }
 
 static bool is_stop(const rp_generate_options *o, int32_t id)
@@ -161,7 +172,7 @@ rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt,
              "cannot generate text", rp__model_type(rp__model_config(model)));
     mode->eval       = true;
     rp_status status = start(&g, n_prompt);
-    if (status == RP_OK) status = go_on(&g, prompt, n_prompt, sink, user, end);
+    if (status == RP_OK) status = prompt ? go_on(&g, prompt, n_prompt, sink, user, end) : feed_shapes(&g, n_prompt);
     rp__model_cache_drop(model);
     mode->no_grad = false;
     mode->eval    = eval;

@@ -28,6 +28,7 @@ typedef bool (*rp_generate_sink)(void *user, int32_t id);
 
 /* Generate tokens. *end is the reason for the end: max_new_tokens, a stop id, the model's context, or the sink. Drops the model's cache and
  * restores the mode of the context, with recording on.
+ * prompt NULL: on shapes alone, run the passes of a text of max_new_tokens, which must fit the context; `sink` and `end` are not used.
  * errors  RP_ERR_ARG an empty prompt, one longer than the context, an id outside the vocabulary · RP_ERR_UNSUPPORTED an encoder · RP_ERR_NONFINITE ·
  *         RP_ERR_MEMORY */
 rp_status rp__generate(rp_model *model, const int32_t *prompt, int64_t n_prompt, const rp_generate_options *options,

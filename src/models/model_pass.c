@@ -236,7 +236,7 @@ static rp_status keep_last_position(rp_ctx *ctx, rp_tensor **x)
     return status;
 }
 
-rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
+static rp_status last_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
 {
     rp_tensor *x = NULL;
 
@@ -244,6 +244,15 @@ rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_ten
     rp_status status = keep_last_position(m->ctx, &x);
     if (status == RP_OK) status = project_logits(m, &x);
     return rp__tensor_give(status, x, logits);
+}
+
+/* Sharded weights of the root's unit are whole while the root is entered. */
+rp_status rp__model_next_logits(rp_model *m, const rp_model_batch *batch, rp_tensor **logits)
+{
+    RP_TRY(rp__module_enter(m->root));
+    rp_status status = last_logits(m, batch, logits);
+    rp__module_leave(m->root);
+    return status;
 }
 
 /* ---- the loss ---- */

@@ -242,6 +242,7 @@ static void note_effects(rp_recipe_reader *r)
     note_unused(r, "dist.state_offload", sgd && c->optimizer.momentum == 0 && !masters, "sgd without momentum has no states");
     note_unused(r, "tokenizer.chat_template", !rp__dataset_by_template(&c->dataset) && !(c->has_dataset_val && rp__dataset_by_template(&c->dataset_val)),
                 "no dataset is written by it");
+    note_unused(r, "sample_tokens", !c->sample_prompts.n, "'sample_prompts' is not set");
     note_unused(r, "early_stopping.min_delta", !c->early_stopping.patience.set, "'early_stopping.patience' is not set");
     note_unused(r, "keep_last_n", !c->save_every_n_steps.set, "'save_every_n_steps' is not set");
     note_dataset(r, "dataset", &c->dataset);
@@ -264,6 +265,8 @@ void rp__recipe_check(rp_recipe_reader *r)
     if (c->has_dataset_val) check_dataset(r, "dataset_val", &c->dataset_val);
     if (c->run_val_every_n_steps.set && !c->has_dataset_val)
         rp__report_error(r->report, place(r, "run_val_every_n_steps"), "'run_val_every_n_steps' needs 'dataset_val'");
+    if (c->sample_prompts.n && !c->sample_every.set) rp__report_error(r->report, place(r, "sample_prompts"), "'sample_prompts' needs 'sample_every'");
+    if (c->sample_every.set && !c->sample_prompts.n) rp__report_error(r->report, place(r, "sample_every"), "'sample_every' needs 'sample_prompts'");
     if (c->keep_best && !c->run_val_every_n_steps.set) rp__report_error(r->report, place(r, "keep_best"), "'keep_best' needs 'run_val_every_n_steps'");
     if (c->early_stopping.patience.set && !c->run_val_every_n_steps.set)
         rp__report_error(r->report, place(r, "early_stopping.patience"), "'early_stopping.patience' needs 'run_val_every_n_steps'");

@@ -71,6 +71,9 @@ struct rp_recipe {
     rp_recipe_dataset dataset, dataset_val;
     bool has_dataset_val;
     rp_opt_int run_val_every_n_steps;
+    rp_text_list sample_prompts;
+    rp_opt_int sample_every;
+    int64_t sample_tokens;
     int keep_best;
     struct { rp_opt_int patience; double min_delta; } early_stopping;
     int64_t max_seq_len, batch_size, gradient_accumulation_steps, epochs;

@@ -49,6 +49,9 @@ rp_model_config rp__config_share(const rp_model_config *config);
  * Close it even if open fails. Fault injection counts its allocations as if they were the caller's. Errors are set in the caller's context.
  */
 
+/* A prompt that the run continues after some steps, and its continuation: numbers of tokens. */
+typedef struct { int64_t prompt, tokens; } rp_sampled;
+
 typedef struct {
     rp_ctx *caller, *ctx;               /* ctx: the rehearsal's own */
     int64_t n_errors;                   /* number of errors in the caller's context when the rehearsal's context was entered */
@@ -61,6 +64,8 @@ typedef struct {
     const char *device;                 /* the machine whose time is computed; NULL: this one */
     rp_cost_table *costs;               /* opened on first use */
     int64_t n_params, val_rows;
+    const rp_sampled *sampled;          /* prompts that the run continues after steps … */
+    int n_sampled;                      /* … and their number */
     int64_t limit;                      /* of the process; 0: none … */
     rp_allowance allowance;             /* … and the bytes of it that are not for the arena */
     int64_t budget, own_bytes;          /* 0: no budget · arena with the recipe's own fates */

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/report.h"
 #include "comm/comm.h"
+#include "models/generate.h"
 #include "rehearse/rehearsal.h"
 
 /* ---- follow the plan ---- */
@@ -16,6 +17,16 @@ static rp_status run_explained(rp_rehearsal *r, rp_step_result *step)
     rp_status status = rp__engine_step(e, NULL, 0, 0, step);
     e->explain       = NULL;
     return status == RP_OK ? rp__explain_end(r->explain, &step->work) : status;
+}
+
+/* The passes of all continuations. They may need more of the pool than a step. */
+static rp_status sample(rp_rehearsal *r)
+{
+    for (int i = 0; i < r->n_sampled; i++) {
+        const rp_generate_options o = { .max_new_tokens = r->sampled[i].tokens };
+        RP_TRY(rp__generate(r->engine.model, NULL, r->sampled[i].prompt, &o, NULL, NULL, NULL));
+    }
+    return RP_OK;
 }
 
 /* As in a run, nothing is live at the beginning and the pool is as large as the arena. So the figures are those of the run. */
@@ -34,6 +45,7 @@ static rp_status follow(rp_rehearsal *r, bool explained)
     e->follow    = NULL;
     steps->found = rp__step_usage(&step);
     if (r->val_rows) RP_TRY(rp__engine_score(e, NULL, r->val_rows, &score));
+    RP_TRY(sample(r));
     rp_mem_read(r->ctx, 0, false, &step.memory);
     steps->found.memory.reserved_bytes = step.memory.reserved_bytes;
     return RP_OK;

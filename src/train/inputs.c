@@ -28,7 +28,7 @@ char *rp__model_folder(rp_ctx *ctx, const rp_recipe *r)
 
 static bool reads_text(const rp_recipe *r)
 {
-    return r->dataset.format != RP_FORMAT_TOKENS || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
+    return r->sample_prompts.n || r->dataset.format != RP_FORMAT_TOKENS || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
 }
 
 /* The folder or file of the tokenizer: that of the recipe, else that of the model. */
@@ -141,6 +141,7 @@ static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat
     c.accumulation        = t->recipe->gradient_accumulation_steps;
     c.shuffle             = t->recipe->shuffle;
     c.masking             = masking_of(t, config);
+    RP_TRY(rp__samples_open(t, config, rp__dataset_by_template(&t->recipe->dataset) ? chat : NULL));
     RP_TRY(rp__data_open(t->ctx, "dataset", &c, &source, &t->data));
     return rp__recipe_validates(t->recipe) ? open_val(t, &source, &c.masking) : RP_OK;
 }
@@ -222,6 +223,7 @@ static rp_status read_sets(rp_ctx *ctx, const rp_recipe *r, const rp_model_confi
     if (status == RP_OK) describe_set(t.data, &r->dataset, 0, out);
     if (status == RP_OK) status = rp__sample_render(ctx, t.data, t.tokenizer, r->max_seq_len, &out->sample);
     if (status == RP_OK && t.val) describe_set(t.val, &r->dataset_val, 1, out);
+    rp__samples_close(t.samples);
     rp__data_close(t.val);
     rp__data_close(t.data);
     rp__tokenizer_free(t.tokenizer);

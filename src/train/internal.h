@@ -4,6 +4,7 @@
  *   new.c       everything before the first step
  *   inputs.c    the tokenizer and the data of a recipe
  *   sample.c    a sample as text, with its targets
+ *   prompts.c   continues the prompts of the recipe after some steps
  *   shapes.c    steps on batches of other shapes
  *   sweep.c     a step under many budgets
  *   measure.c   runs the points of a sweep, each paired with a step of mode none
@@ -44,6 +45,7 @@ struct rp_trainer {
     rp_tokenizer *tokenizer;            /* NULL: not found and not needed */
     rp_data *data, *val;
     int64_t val_rows;
+    struct rp_samples *samples;         /* prompts to continue during the run; NULL: none */
     rp_plan *steps;                     /* plan for full-length batches */
     rp_shape_plans *shapes;             /* plans for batches of other shapes */
     rp_schedule schedule;
@@ -67,6 +69,20 @@ struct rp_trainer {
  * source   its config is moved into the model
  * errors   those of reading the weights · RP_ERR_MEMORY */
 rp_status rp__trainer_stand(rp_trainer *t, int64_t reserved, rp_model_source *source, bool weights);
+/* ---- prompts that are continued during the run ---- */
+
+/* Encode the prompts of the recipe. chat: messages are written by the template; NULL: prompts are text. Without prompts, nothing is done.
+ * The tokenizer must be open. errors RP_ERR_CONFIG an encoder, or a prompt that leaves no room in max_seq_len · those of rp__tokenizer_encode, rp__chat_ask */
+rp_status rp__samples_open(rp_trainer *t, const rp_model_config *config, struct rp_chat *chat);
+void rp__samples_close(struct rp_samples *samples);
+/* For rehearsals: the numbers of tokens. Returns the number of prompts. */
+int rp__samples_lengths(const struct rp_samples *samples, const rp_sampled **out);
+/* Continue all prompts with the present weights. All ranks must call it. errors those of rp__generate and rp__tokenizer_decode */
+rp_status rp__samples_take(rp_trainer *t);
+/* The texts taken last. Prompt i and its continuation, which is UTF-8; all of them as a JSON array; borrowed until the next take. */
+const char *rp__samples_text(const struct rp_samples *samples, int i);
+const char *rp__samples_json(const struct rp_samples *samples);
+
 /* Render the first sample of the data. tokenizer NULL: its ids. errors RP_ERR_IO · RP_ERR_MEMORY · those of rp__tokenizer_decode */
 rp_status rp__sample_render(rp_ctx *ctx, rp_data *data, rp_tokenizer *tokenizer, int64_t max_seq_len, rp_sample *out);
 /* Open the tokenizer, if there is one, then dataset and dataset_val. */

@@ -111,7 +111,9 @@ static rp_status step_and_due(rp_trainer *t, rp_metrics *out)
         RP_TRY(rp__engine_score(&t->engine, t->val, t->val_rows, &line.val_loss));
         line.has_val_loss = true;
     }
-    if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line));
+    bool sampled = t->samples && due(&t->recipe->sample_every, line.step);
+    if (sampled) RP_TRY(rp__samples_take(t));
+    if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line, sampled ? rp__samples_json(t->samples) : NULL));
     if (t->board) RP_TRY(rp__tensorboard_put(t->board, &line));
     if (line.has_val_loss) RP_TRY(rp__best_validated(t, line.step, line.val_loss));
     bool whole = profiled(t, rp__profile_ends);
@@ -162,6 +164,13 @@ static void show(const rp_trainer *t, const rp_progress *progress, const rp_metr
     progress->step(progress->user, line, (rp__seconds() - began) / (double)here * (double)left);
 }
 
+static void show_samples(const rp_trainer *t, const rp_progress *progress)
+{
+    if (!progress || !progress->sample || !t->samples || !due(&t->recipe->sample_every, t->done)) return;
+    for (int i = 0; i < t->recipe->sample_prompts.n; i++)
+        progress->sample(progress->user, t->done, t->recipe->sample_prompts.item[i], rp__samples_text(t->samples, i));
+}
+
 /* Write the profile of a run that stopped before all profiled steps were done. */
 static rp_status write_early(rp_trainer *t)
 {
@@ -186,6 +195,7 @@ static rp_status loop_run(rp_trainer *t, const volatile int *stop, const rp_prog
     while (!t->stopping && t->done < t->info.n_steps) {
         RP_TRY(step_and_due(t, &line));
         show(t, progress, &line, began);
+        show_samples(t, progress);
         RP_TRY(asked_to_stop(t, stop));
     }
     RP_TRY(t->stopping ? save(t) : loop_finish(t));

@@ -2,7 +2,7 @@
  *
  *   new       checks, data, a rehearsal of the step on shapes, then the pool at its final size, the model, optimizer states;
  *             output_dir is created last, when no check can fail any more
- *   step      micro-batches forward and backward ─ norm, clipping ─ update ─ validation ─ a line of metrics ─ best/ ─ a state
+ *   step      micro-batches forward and backward ─ norm, clipping ─ update ─ validation, prompts ─ a line of metrics ─ best/ ─ a state
  *   finish    the last state, and final/
  *
  *   one micro-batch:   batch in ─ rp__pass_begin ─ rp__model_loss (weight 1 / targets of the step) ─ saved_bytes read ─ rp__backward
@@ -138,9 +138,11 @@ rp_status rp__trainer_save(rp_trainer *trainer);
 /* Save the last state and write final/. errors RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__trainer_finish(rp_trainer *trainer);
 
-/* step is called after each step to be shown: every log_every_n_steps, every step with a validation, and the last. */
+/* step is called after each step to be shown: every log_every_n_steps, every step with a validation, and the last. sample is called after it for each
+ * prompt that the step continued; may be NULL. */
 typedef struct {
     void (*step)(void *user, const rp_metrics *line, double seconds_left);
+    void (*sample)(void *user, int64_t step, const char *prompt, const char *text);
     void *user;
 } rp_progress;
 

@@ -136,7 +136,19 @@ static void put_INT(line_text *t, const char *name, int64_t value)
     put_key(t, name, number);
 }
 
-rp_status rp__metrics_put(rp_metrics_file *m, const rp_metrics *line)
+static rp_status write_long(rp_metrics_file *m, const line_text *t, const char *samples)
+{
+    int64_t bytes = t->used + (int64_t)strlen(samples) + 64;
+    char *text    = rp__host_alloc(m->ctx, bytes);
+
+    if (!text) return RP_ERR_MEMORY;
+    int n            = snprintf(text, (size_t)bytes, "%s, \"samples\": %s}\n", t->text, samples);
+    rp_status status = rp__write_all(m->fd, text, n) ? RP_OK : rp__io_fail(m->ctx, "write", m->path);
+    rp__release(text);
+    return status;
+}
+
+rp_status rp__metrics_put(rp_metrics_file *m, const rp_metrics *line, const char *samples)
 {
     line_text t = { "{", 1 };
 
@@ -144,6 +156,7 @@ rp_status rp__metrics_put(rp_metrics_file *m, const rp_metrics *line)
 #include "train/metrics.def"
 #undef RP_METRIC
     if (line->has_val_loss) put_REAL(&t, "val_loss", line->val_loss);
+    if (samples) return write_long(m, &t, samples);
     t.used += snprintf(t.text + t.used, (size_t)(LINE_CHARS - t.used), "}\n");
     return rp__write_all(m->fd, t.text, t.used) ? RP_OK : rp__io_fail(m->ctx, "write", m->path);
 }

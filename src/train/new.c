@@ -89,6 +89,7 @@ static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
 
 static rp_status rehearse(rp_trainer *t, opening *o, rp_report *report)
 {
+    o->rehearsal.n_sampled = rp__samples_lengths(t->samples, &o->rehearsal.sampled);
     RP_TRY(rp__rehearsal_rehearse(&o->rehearsal, t->val ? t->val_rows : 0, report));
     t->steps          = o->rehearsal.steps;
     o->rehearsal.steps    = NULL;
@@ -305,6 +306,7 @@ void rp__trainer_free(rp_trainer *t)
     rp__metrics_close(t->metrics);
     rp__tensorboard_close(t->board);
     rp__profile_free(t->profile);
+    rp__samples_close(t->samples);
     rp__data_close(t->val);
     rp__data_close(t->data);
     rp__tokenizer_free(t->tokenizer);

@@ -42,6 +42,7 @@ static const struct { const char *name; write_part *write; size_t count; } parts
     { "slots", rp__page_slots, COUNT(n_slots) },
     { "points", rp__page_points, COUNT(n_points) },
     { "losses", rp__page_losses, COUNT(n_losses) },
+    { "samples", rp__page_samples, COUNT(n_samples) },
     { "data", rp__page_data, 0 },
     { "script", put_script, 0 },
 };

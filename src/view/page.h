@@ -36,13 +36,14 @@ typedef struct {                    /* a row of the table of fates: a group of s
 
 typedef struct { const char *name; int64_t bytes; double overhead; bool measured; } rp_page_point;      /* name NULL: a point of the curve */
 typedef struct { int64_t step; double loss, val_loss, lr; bool has_val; } rp_page_loss;
+typedef struct { int64_t step; const char *prompt, *text; } rp_page_sample;                            /* a prompt that the run continued */
 typedef struct { const char *name, *value; } rp_page_fact;          /* "reserved", "1.53 GiB"; in the order in which they are shown */
 
 typedef struct {
     const char *title;              /* "SmolLM2-135M, 512 x 2, bf16" */
     int64_t budget, reserved, peak; /* bytes; budget 0: none */
     double overhead;                /* of this step, as for a point of the curve; not finite: unknown */
-    int n_events, n_buffers, n_owners, n_works, n_slots, n_points, n_losses, n_facts;
+    int n_events, n_buffers, n_owners, n_works, n_slots, n_points, n_losses, n_facts, n_samples;
     const rp_page_buffer *buffer;   /* sorted by begin */
     const rp_page_owner *owner;
     const rp_page_work *work;
@@ -50,6 +51,7 @@ typedef struct {
     const rp_page_point *point;
     const rp_page_loss *loss;
     const rp_page_fact *fact;
+    const rp_page_sample *sample;
 } rp_page;
 
 /* Writes the page. A list without entries (n_losses 0) is left out together with its heading. Events are numbered [0, n_events). Buffers

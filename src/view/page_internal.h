@@ -63,6 +63,7 @@ void rp__page_owners(page_out *out, const rp_page *page, const page_peak *peak);
 void rp__page_slots(page_out *out, const rp_page *page, const page_peak *peak);
 void rp__page_points(page_out *out, const rp_page *page, const page_peak *peak);
 void rp__page_losses(page_out *out, const rp_page *page, const page_peak *peak);
+void rp__page_samples(page_out *out, const rp_page *page, const page_peak *peak);
 void rp__page_data(page_out *out, const rp_page *page, const page_peak *peak);
 
 #endif

@@ -197,3 +197,16 @@ void rp__page_losses(page_out *out, const rp_page *page, const page_peak *peak)
     (void)peak;
     for (int i = 0; i < n; i++) put_loss(out, &page->loss[n > 1 ? (int64_t)i * (page->n_losses - 1) / (n - 1) : 0]);
 }
+
+/* ---- continued prompts ---- */
+
+void rp__page_samples(page_out *out, const rp_page *page, const page_peak *peak)
+{
+    (void)peak;
+    for (int i = 0; i < page->n_samples; i++) {
+        rp__page_print(out, "<tr><td class=n>%" PRId64, page->sample[i].step);
+        put_cell(out, "", page->sample[i].prompt);
+        put_cell(out, "", page->sample[i].text);
+        rp__page_text(out, "\n");
+    }
+}

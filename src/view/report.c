@@ -13,7 +13,10 @@
 #include "text/file.h"
 #include "trace/blocks.h"
 
-enum { MOST_LOSSES = 4096 };        /* at most that many steps, and as many with a validation, on the page of a long run */
+enum {
+    MOST_LOSSES  = 4096,                /* at most that many steps, and as many with a validation, on the page of a long run */
+    MOST_SAMPLES = 64,                  /* the last continued prompts */
+};
 
 typedef struct {
     rp_ctx *ctx;
@@ -24,6 +27,8 @@ typedef struct {
     rp_page_work *work;
     rp_blocks live;                             /* tag: buffer */
     rp_page_loss *loss;
+    rp_page_sample sample[MOST_SAMPLES];        /* a ring with n_samples entries so far */
+    int64_t n_samples;
     int64_t n_lines, n_vals;                    /* of the metrics, and of those with a validation */
     int64_t seen, seen_val;                     /* lines of each before the current one */
     bool has_val;                               /* the current line has a validation */
@@ -190,9 +195,41 @@ static rp_status each_line(pages *p, const char *file, on_line *put)
 /* Selects lines evenly, at most MOST_LOSSES; the first and the last are included. */
 static bool shown(int64_t i, int64_t n) { return n <= MOST_LOSSES || i == n - 1 || i % ((n - 1) / (MOST_LOSSES - 1) + 1) == 0; }
 
+/* Text of a later sample takes the place of the oldest one. */
+static rp_status add_samples(pages *p, const char *line, int64_t bytes)
+{
+    json_t *o = rp__json_read(line, (size_t)bytes, 0, NULL), *one;
+    rp_status status = RP_OK;
+    size_t i;
+
+    json_array_foreach(json_object_get(o, "samples"), i, one) {
+        const char *prompt = json_string_value(json_object_get(one, "prompt")), *text = json_string_value(json_object_get(one, "text"));
+        rp_page_sample s = { .step = json_integer_value(json_object_get(o, "step")) };
+        s.prompt         = rp__bump_text(&p->bump, prompt ? prompt : "", prompt ? (int64_t)strlen(prompt) : 0);
+        s.text           = rp__bump_text(&p->bump, text ? text : "", text ? (int64_t)strlen(text) : 0);
+        if (!s.prompt || !s.text) status = RP_ERR_MEMORY;
+        p->sample[p->n_samples++ % MOST_SAMPLES] = s;
+    }
+    json_decref(o);
+    return status;
+}
+
+static rp_status list_samples(pages *p)
+{
+    int n = p->n_samples < MOST_SAMPLES ? (int)p->n_samples : MOST_SAMPLES;
+    rp_page_sample *all = rp__bump_alloc(&p->bump, (n + 1) * (int64_t)sizeof *all);
+
+    if (!all) return RP_ERR_MEMORY;
+    for (int i = 0; i < n; i++) all[i] = p->sample[(p->n_samples - n + i) % MOST_SAMPLES];
+    p->page.sample    = all;
+    p->page.n_samples = n;
+    return RP_OK;
+}
+
 static rp_status put_loss(pages *p, const char *file, const char *line, int64_t bytes)
 {
     if (p->seen >= p->n_lines) return RP_OK;        /* the file has grown since it was counted */
+    if (memmem(line, (size_t)bytes, "\"samples\"", 9)) RP_TRY(add_samples(p, line, bytes));
     if (!shown(p->seen, p->n_lines) && !(p->has_val && p->seen_val < p->n_vals && shown(p->seen_val, p->n_vals))) return RP_OK;
     RP_BUG_IF(p->page.n_losses == 2 * MOST_LOSSES);
     return add_loss(p, file, p->seen + 1, line, bytes, &p->loss[p->page.n_losses]);
@@ -208,7 +245,8 @@ static rp_status add_losses(pages *p, const char *file)
     p->loss      = rp__bump_alloc(&p->bump, (most + 1) * (int64_t)sizeof *p->loss);
     if (!p->loss) return RP_ERR_MEMORY;
     p->page.loss = p->loss;
-    return each_line(p, file, put_loss);
+    RP_TRY(each_line(p, file, put_loss));
+    return list_samples(p);
 }
 
 static const char *size_fact(pages *p, int64_t bytes)

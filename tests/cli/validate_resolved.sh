@@ -33,6 +33,9 @@ reprise validate resolved.yaml --resolved | cmp - resolved.yaml
 #>   use_chat_template: true
 #>   train_on_input: true
 #> run_val_every_n_steps: null
+#> sample_prompts: []
+#> sample_every: null
+#> sample_tokens: 32
 #> keep_best: null
 #> early_stopping:
 #>   patience: null

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(n_before <= (int64_t)size - 1 && !memcmp(before, data + 1, (size_t)n_before));
     FUZZ_CHECK(data[0] || !n_before);
     check_kept(before, n_before, data[0]);
-    FUZZ_CHECK(rp__metrics_put(file, &line) == RP_OK);
+    FUZZ_CHECK(rp__metrics_put(file, &line, NULL) == RP_OK);
     rp__metrics_close(file);
     FUZZ_CHECK(rp__file_read(ctx, path, INT64_MAX, &after, &n_after) == RP_OK);
     FUZZ_CHECK(n_after > n_before && !memcmp(before, after, (size_t)n_before));

@@ -237,6 +237,8 @@ def base(r, folder, source, ranks):
         config = model(r, r.one(11, 64, 97, 259, 300))
         out["model.config"] = "config.json"
         pathlib.Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
+    if config["vocab_size"] > 256 and config["model_type"] != "bert" and r.chance(0.3):
+        out |= {"sample_prompts": [text(r, 1), text(r, 1)], "sample_every": r.one(1, 2), "sample_tokens": r.one(1, 5)}
     if config["vocab_size"] > 256:
         out["tokenizer.path"] = f"{source}/recipes/tiny_llama/tokenizer.json"
     if config["model_type"] == "bert":

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 
+#define TINY "model.config=" RP_SOURCE_DIR "/recipes/tiny_llama/config.json", "model.overrides.num_hidden_layers=1"
 #define REGIONS "activation_checkpointing.conditions=[{layers: [0]}, {path: \"*.attn\"}]"
 #define RULES "activation_checkpointing.rules=[{path: \"*.attn.*\", op: matmul, fate: keep}, {type: Norm, fate: recompute}]"
 
@@ -50,6 +51,7 @@ static void every_allocation_of_a_step_may_fail(void **state)
     sweep_step("plain", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1"));
     sweep_step("best", RUN("model.overrides.n_layer=1", set, "run_val_every_n_steps=1", "keep_best=val_loss", "optimizer.lr=1e-9"));
     assert_false(is_there(&dir, "best/.best.tmp"));
+    sweep_step("prompts", RUN(TINY, "sample_prompts=[one, two]", "sample_every=1", "sample_tokens=3"));
     sweep_step("full", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "optimizer_in_bwd=true"));
     sweep_step("rules", RUN("model.overrides.n_layer=1", REGIONS, RULES));
     sweep_step("profiled", RUN("model.overrides.n_layer=1", "enable_activation_checkpointing=true", "profile=true", "max_steps=3"));
@@ -77,7 +79,7 @@ static void any_allocation_of_opening_a_run_may_fail(void **state)
 
     (void)state;
     snprintf(path, sizeof path, "activation_checkpointing.offload.path=%s/slots", dir.path);
-    run r = run_open(&dir, "llama", "probe", RUN("model.overrides.num_hidden_layers=1", REGIONS, RULES, "dist.state_offload=true", path));
+    run r = run_open(&dir, "llama", "probe", RUN(TINY, REGIONS, RULES, "dist.state_offload=true", path, "sample_prompts=[one]", "sample_every=5"));
     test_faults f = { .each = 64, .survived = true };        /* a note may go without its words */
     int early     = 0;
 

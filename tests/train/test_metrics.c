@@ -86,8 +86,8 @@ static void lines_hold_the_promised_keys_in_order(void **state)
     second.has_val_loss = true;
     second.val_loss     = 3.25;
     assert_ok(ctx, rp__metrics_open(ctx, path, 0, &m));
-    assert_ok(ctx, rp__metrics_put(m, &line));
-    assert_ok(ctx, rp__metrics_put(m, &second));
+    assert_ok(ctx, rp__metrics_put(m, &line, NULL));
+    assert_ok(ctx, rp__metrics_put(m, &second, NULL));
     assert_ok(ctx, rp__metrics_sync(m));
     assert_string_equal(contents(path),
         "{\"step\": 1, \"loss\": 2.5, \"lr\": 2e-05, \"grad_norm\": null, \"tokens\": 1024, \"step_seconds\": 0.25, \"tokens_per_second\": 4096, "
@@ -117,13 +117,13 @@ static void resuming_cuts_after_the_step_and_drops_what_is_torn(void **state)
     for (int t = 0; t < RP_COUNT(tails); t++) {
         for (int64_t keep = 0; keep <= 6; keep++) {
             assert_ok(ctx, rp__metrics_open(ctx, path_kept, 0, &m));
-            for (int64_t s = 1; s <= 5; s++) assert_ok(ctx, rp__metrics_put(m, &(rp_metrics){ .step = s }));
+            for (int64_t s = 1; s <= 5; s++) assert_ok(ctx, rp__metrics_put(m, &(rp_metrics){ .step = s }, NULL));
             rp__metrics_close(m);
             FILE *f = fopen(path_kept, "a");
             fwrite(tails[t], 1, t == 3 ? 3 : strlen(tails[t]), f);
             fclose(f);
             assert_ok(ctx, rp__metrics_open(ctx, path_kept, keep, &m));
-            assert_ok(ctx, rp__metrics_put(m, &(rp_metrics){ .step = 77 }));
+            assert_ok(ctx, rp__metrics_put(m, &(rp_metrics){ .step = 77 }, NULL));
             rp__metrics_close(m);
             int64_t lines = keep > 5 ? 5 : keep, n = 0;
             for (char *p = contents(path_kept); *p; p = strchr(p, '\n') + 1, n++) {

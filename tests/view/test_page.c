@@ -89,13 +89,15 @@ static const rp_page_slot slots[]   = { { "layers.*", "matmul", "bf16 [2, 4]", "
 static const rp_page_point curve[]  = { { NULL, 6000, .25, false }, { "none", 9000, 0, true }, { "full", 6500, NAN, false } };
 static const rp_page_loss losses[]  = { { 7, 2.5, 0, 1e-4, false }, { 8, NAN, 2.25, 5e-5, true } };
 static const rp_page_fact facts[]   = { { "machine", "any CPU" } };
+static const rp_page_sample samples[] = { { 8, "<one>", "& two" } };
 
 static rp_page small(void)
 {
     return (rp_page){
         .title = "a small step", .budget = 8192, .reserved = 6016, .peak = 5736, .overhead = NAN, .n_events = 6,
         .n_buffers = RP_COUNT(buffers), .n_owners = RP_COUNT(owners), .n_works = RP_COUNT(works), .n_slots = RP_COUNT(slots),
-        .n_points = RP_COUNT(curve), .n_losses = RP_COUNT(losses), .n_facts = RP_COUNT(facts), .buffer = buffers, .owner = owners, .work = works, .slot = slots,
+        .n_points = RP_COUNT(curve), .n_losses = RP_COUNT(losses), .n_facts = RP_COUNT(facts), .n_samples = RP_COUNT(samples), .sample = samples,
+        .buffer = buffers, .owner = owners, .work = works, .slot = slots,
         .point = curve, .loss = losses, .fact = facts,
     };
 }

@@ -172,10 +172,36 @@ static void a_loss_that_is_not_finite_is_not_written_as_a_number(void **state)
                                    "{\"step\": 3, \"loss\": 2, \"val_loss\": null}\n{\"step\": 4, \"loss\": 2, \"val_loss\": 2.5}\n", &bump, &p));
     assert_string_equal(p.fact[p.n_facts - 1].value, "2.5 at step 2");
     assert_ok(ctx, losses_of(step, "{\"step\": 1, \"loss\": 2}\n{\"step\": 2, \"loss\": 2, \"val_loss\": null}\n", &bump, &p));
+    assert_int_equal(p.n_samples, 0);
     assert_string_equal(p.fact[p.n_facts - 1].name, "regions");
 
     assert_int_equal(losses_of(step, "{\"step\": 1, \"loss\": 2.5}\n{\"step\"", &bump, &p), RP_ERR_FORMAT);
     assert_non_null(strstr(rp_error(ctx), "metrics.jsonl' line 2 is not JSON: "));
+    rp__bump_free(&bump);
+    test_ctx_free(ctx);
+    step_free(step);
+}
+
+/* The last prompts, in the order of the file. What is no text is empty. */
+static void continued_prompts_are_listed(void **state)
+{
+    (void)state;
+    watched_step *step = watch(steps[0][0], steps[0][1]);
+    rp_ctx *ctx        = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_bump bump       = { .ctx = ctx };
+    static char text[100 * 160];
+    int used = 0;
+    rp_page p;
+
+    assert_ok(ctx, losses_of(step, "{\"step\": 1, \"loss\": 2, \"samples\": [{\"prompt\": \"a\", \"text\": \"b\"}, {\"prompt\": 5}]}\n", &bump, &p));
+    assert_int_equal(p.n_samples, 2);
+    assert_true(p.sample[0].step == 1 && !strcmp(p.sample[0].prompt, "a") && !strcmp(p.sample[0].text, "b"));
+    assert_true(!*p.sample[1].prompt && !*p.sample[1].text);
+    for (int i = 1; i <= 100; i++)
+        used += snprintf(text + used, 160, "{\"step\": %d, \"loss\": 2, \"samples\": [{\"prompt\": \"a\", \"text\": \"%d\"}]}\n", i, i);
+    assert_ok(ctx, losses_of(step, text, &bump, &p));
+    assert_int_equal(p.n_samples, 64);
+    for (int i = 0; i < 64; i++) assert_true(p.sample[i].step == 37 + i && strtol(p.sample[i].text, NULL, 10) == 37 + i);
     rp__bump_free(&bump);
     test_ctx_free(ctx);
     step_free(step);
@@ -249,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_work_begins_with_the_first_event_of_another_call),
         cmocka_unit_test(lines_of_slots_stand_for_all_of_them),
         cmocka_unit_test(a_loss_that_is_not_finite_is_not_written_as_a_number),
+        cmocka_unit_test(continued_prompts_are_listed),
         cmocka_unit_test(a_long_run_is_shown_by_steps_at_one_distance_and_its_last),
         cmocka_unit_test(a_failing_allocation_is_reported),
     };

@@ -52,6 +52,8 @@ static void write_hostile(const char *folder)
     page.point   = (rp_page_point[]){ { HOSTILE, 9000, .1, true } };
     page.fact    = (rp_page_fact[]){ { HOSTILE, HOSTILE } };
     page.loss    = (rp_page_loss[]){ { 1, 2, 3, 4, true } };
+    page.sample  = (rp_page_sample[]){ { 1, HOSTILE, HOSTILE } };
+    page.n_samples = 1;
     page.n_owners = 2;
     page.n_works = page.n_slots = page.n_points = page.n_facts = page.n_losses = 1;
     write(folder, "hostile", &page);
