@@ -120,8 +120,9 @@ static void fit_print_json(const rp_fit *f)
         const rp_fit_row *r = &f->row[i];
         json_array_append_new(all, json_pack("{s:s, s:I, s:s?, s:s?, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:b}", "way", r->way, "lora_rank", (json_int_t)r->rank,
                                              "quantize", r->quantize, "state_dtype", r->states, "max_seq_len", (json_int_t)r->length,
-                                             "batch_size", (json_int_t)r->batch_size, "gradient_accumulation_steps", (json_int_t)r->accumulation, "reserved_bytes", (json_int_t)r->reserved, "overhead",
-                                             r->overhead, "step_seconds", r->seconds, "tokens_per_second", r->tokens_per_second, "own", r->own));
+                                             "batch_size", (json_int_t)r->batch_size, "gradient_accumulation_steps", (json_int_t)r->accumulation,
+                                             "reserved_bytes", (json_int_t)r->reserved, "overhead", r->overhead, "step_seconds", r->seconds,
+                                             "tokens_per_second", r->tokens_per_second, "own", r->own));
     }
     cli_print_json(json_pack("{s:I, s:i, s:s, s:b, s:o}", "budget_bytes", (json_int_t)f->budget, "planned", f->n_planned, "machine", f->machine, "measured",
                              f->measured, "ways", all), 0);
