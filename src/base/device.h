@@ -39,6 +39,8 @@ typedef struct rp_memory {
      * source as late as that. Both ends may be in any memory, the host's included; they may overlap. */
     void (*copy)(void *to, const void *from, int64_t bytes, const rp_on *on);
     void (*fill)(void *at, int byte, int64_t bytes, const rp_on *on);
+    /* Copies from host memory in a queue. The caller may change or free the source when it returns. NULL: copy and sync do the same. */
+    void (*put)(void *to, const void *from, int64_t bytes, const rp_on *on);
     void (*sync)(const rp_on *on);
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* forbids or allows access from ops; NULL: ops always have access */
     const char *(*failed)(const rp_on *on);     /* the first error of the queue so far, static text; NULL: none. A NULL function: there never is one */

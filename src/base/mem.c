@@ -198,6 +198,18 @@ void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes)
     end_in_kernel(ctx);
 }
 
+void rp__mem_put(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
+{
+    const rp_memory *memory = ctx->space[0]->memory;
+
+    if (memory->put && ctx->on.queue && bytes) {
+        memory->put(to, from, bytes, &ctx->on);
+        return;
+    }
+    rp__mem_copy(ctx, to, from, bytes);
+    rp__mem_sync(ctx);
+}
+
 void rp__mem_sync(const rp_ctx *ctx) { ctx->space[0]->memory->sync(&ctx->on); }
 
 rp_status rp__mem_check(rp_ctx *ctx, const char *call)

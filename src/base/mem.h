@@ -67,6 +67,8 @@ void *rp__mem_at(const rp_mem_space *space, int64_t offset);
  * changes or frees a source, it must call rp__mem_sync. Ranges of a copy may overlap. */
 void rp__mem_copy(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
 void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes);
+/* The same copy from host memory, which the caller may change or free at once. A GPU need not wait for it. */
+void rp__mem_put(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
 /* Waits until everything in the queue of device 0 is complete. */
 void rp__mem_sync(const rp_ctx *ctx);
 /* Has the device failed so far? `call` names the running call for the message. errors RP_ERR_BACKEND */

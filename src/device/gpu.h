@@ -13,11 +13,11 @@
 
 #include "base/device.h"
 #include "device/driver.h"
+#include "device/launch.h"
 
-enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16 };
+enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16 };
 
-struct rp_gpu_kernel;
-typedef struct { const struct rp_gpu_kernel *kernel; void *function; } rp_gpu_function;
+typedef struct { const rp_gpu_kernel *kernel; void *function; } rp_gpu_function;
 
 typedef struct { uint64_t handle; int64_t bytes; } rp_gpu_piece;
 /* A range of addresses. Its first `mapped` bytes have physical memory, in pieces. base 0: the entry is free. */
@@ -52,10 +52,16 @@ extern rp_gpu rp__gpu_cuda, rp__gpu_emu;
 /* A result in pinned memory, and where the host wants it. */
 typedef struct { void *to; int64_t at, bytes; } rp_gpu_result;
 
+/* Pinned memory for bytes on their way to the device, `used` of them since the last wait. */
+typedef struct { uint8_t *at; int64_t bytes, used; } rp_gpu_stage;
+
 struct rp_queue {
     rp_gpu *gpu;
     void *stream;
-    uint8_t *room;                                      /* device memory of this queue: rp__gpu_room */
+    int n_stages;                                       /* each stage is larger than the one before; after a wait only the last is kept */
+    rp_gpu_stage stage[RP_GPU_STAGES];
+    uint8_t *room;                                      /* device memory of this queue: rp__gpu_room, the step block, rp__gpu_sums */
+    uint8_t block[RP_GPU_BLOCK_BYTES];                  /* the step block as the host wrote it last */
     uint8_t *pinned;                                    /* RP_GPU_PINNED_BYTES, of which the results have taken pinned_used */
     int64_t pinned_used;
     int n_results;
@@ -81,6 +87,7 @@ bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, int64_t *left
 struct rp_queue *rp__gpu_open(rp_gpu *gpu);
 void rp__gpu_close(struct rp_queue *q);
 void rp__gpu_sync(const rp_on *on);
+void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on);
 const char *rp__gpu_failed(const rp_on *on);
 /* Loads the kernels. Returns the reason if it cannot, else NULL. */
 const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text);

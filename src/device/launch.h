@@ -28,6 +28,17 @@ void *rp__gpu_room(const rp_on *on);
 /* Adds a copy from device memory to the host to the queue. It is complete after the next rp__mem_sync. */
 void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t bytes);
 
+/* The step block: RP_GPU_BLOCK_BYTES of device memory that belong to the queue and start as zeros. Kernels read values there that change from step to
+ * step, so the arguments of their launches do not change. rp__gpu_now makes `bytes` bytes from `at` on equal to `values` for the launches that follow,
+ * and copies them only if the host wrote others last. rp__gpu_renew always copies, for bytes that kernels write, too. Both return the address. */
+enum { RP_GPU_BLOCK_BYTES = 1 << 10 };
+uint64_t rp__gpu_now(const rp_on *on, int64_t at, const void *values, int64_t bytes);
+uint64_t rp__gpu_renew(const rp_on *on, int64_t at, const void *values, int64_t bytes);
+uint64_t rp__gpu_block(const rp_on *on);
+/* RP_GPU_SUMS numbers of device memory that belong to the queue, for sums that wait for each other. */
+enum { RP_GPU_SUMS = 1 << 16 };
+double *rp__gpu_sums(const rp_on *on);
+
 /* The kernels of kernels/gpu/kernels.def, and their number. */
 extern const rp_gpu_kernel *const rp__gpu_kernels[];
 extern const int rp__gpu_n_kernels;

@@ -221,7 +221,7 @@ enum { GPU_ALIGN = 256 };
     static void which##_fill(void *at, int byte, int64_t bytes, const rp_on *on) { gpu_fill(&rp__gpu_##which, at, byte, bytes, on); } \
     const rp_memory rp__memory_##which = { .far = true, .align = GPU_ALIGN, .ready = which##_ready, .reserve = which##_reserve, \
                                            .release = which##_release, .commit = gpu_commit, .grow = which##_grow, .open = which##_open, \
-                                           .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .sync = rp__gpu_sync, \
-                                           .failed = rp__gpu_failed, .begin = rp__gpu_sync };
+                                           .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .put = rp__gpu_put, \
+                                           .sync = rp__gpu_sync, .failed = rp__gpu_failed, .begin = rp__gpu_sync };
 MEMORY(cuda)
 MEMORY(emu)

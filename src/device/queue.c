@@ -1,8 +1,10 @@
-/* device/queue.c -- a queue: a stream of the driver, its first error, and results on their way to host memory.
+/* device/queue.c -- a queue: a stream of the driver, its first error, and bytes on their way to and from the host.
  *
  *   kernels ──▶ room (device) ──copy──▶ pinned (host) ──sync──▶ the addresses that the callers gave
+ *   the caller's bytes ──▶ stage (pinned) ──copy──▶ device
  *
- * A copy to ordinary host memory would make the host wait. So results go to pinned memory first, and rp__gpu_sync moves them on.
+ * A copy to or from ordinary host memory would make the host wait. So results go to pinned memory first, and rp__gpu_sync moves them on. Bytes for
+ * the device are copied to pinned memory, which stays as it is until the next wait.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,9 @@
 #include "device/gpu.h"
 #include "device/launch.h"
 
+/* Device memory of a queue: the room, the step block and the sums. */
+enum { AT_BLOCK = RP_GPU_ROOM_BYTES, AT_SUMS = AT_BLOCK + RP_GPU_BLOCK_BYTES, OWN_BYTES = AT_SUMS + RP_GPU_SUMS * (int)sizeof(double) };
+
 static bool open_stream(struct rp_queue *q)
 {
     const rp_gpu *gpu = q->gpu;
@@ -18,8 +23,9 @@ static bool open_stream(struct rp_queue *q)
     void *pinned = NULL;
 
     if (gpu->call.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING)) return false;
-    q->room = rp__gpu_reserve(q->gpu, RP_GPU_ROOM_BYTES, &bytes);
-    if (!q->room || !rp__gpu_grow(q->gpu, q->room, RP_GPU_ROOM_BYTES, &left)) return false;
+    q->room = rp__gpu_reserve(q->gpu, OWN_BYTES, &bytes);
+    if (!q->room || !rp__gpu_grow(q->gpu, q->room, OWN_BYTES, &left)) return false;
+    if (gpu->call.cuMemsetD8Async((uint64_t)(uintptr_t)q->room + AT_BLOCK, 0, RP_GPU_BLOCK_BYTES, q->stream)) return false;
     if (gpu->call.cuMemHostAlloc(&pinned, RP_GPU_PINNED_BYTES, 0)) return false;
     q->pinned = pinned;
     return true;
@@ -27,6 +33,7 @@ static bool open_stream(struct rp_queue *q)
 
 static void release(struct rp_queue *q)
 {
+    for (int i = 0; i < q->n_stages; i++) q->gpu->call.cuMemFreeHost(q->stage[i].at);
     if (q->pinned) q->gpu->call.cuMemFreeHost(q->pinned);
     if (q->room) rp__gpu_release(q->gpu, q->room);
     if (q->stream) q->gpu->call.cuStreamDestroy_v2(q->stream);
@@ -45,6 +52,16 @@ struct rp_queue *rp__gpu_open(rp_gpu *gpu)
     return NULL;
 }
 
+/* Keeps the largest stage only, so that later puts find all their room in one. */
+static void clear_stages(struct rp_queue *q)
+{
+    if (!q->n_stages) return;
+    for (int i = 0; i < q->n_stages - 1; i++) q->gpu->call.cuMemFreeHost(q->stage[i].at);
+    q->stage[0]      = q->stage[q->n_stages - 1];
+    q->stage[0].used = 0;
+    q->n_stages      = 1;
+}
+
 void rp__gpu_sync(const rp_on *on)
 {
     struct rp_queue *q = on->queue;
@@ -55,6 +72,7 @@ void rp__gpu_sync(const rp_on *on)
     for (int i = 0; i < q->n_results; i++) memcpy(q->result[i].to, q->pinned + q->result[i].at, (size_t)q->result[i].bytes);
     q->n_results = 0;
     q->pinned_used = 0;
+    clear_stages(q);
 }
 
 void rp__gpu_close(struct rp_queue *q)
@@ -77,4 +95,67 @@ void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t b
     rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync((uint64_t)(uintptr_t)at, (uint64_t)(uintptr_t)from, (size_t)bytes, q->stream), "cuMemcpyAsync");
     q->result[q->n_results++] = (rp_gpu_result){ to, q->pinned_used, bytes };
     q->pinned_used += bytes;
+}
+
+/* ---- to the device ---- */
+
+enum { STAGE_BYTES = 1 << 16, STAGE_ALIGN = 16 };
+
+static bool add_stage(struct rp_queue *q, int64_t bytes)
+{
+    int64_t doubled = q->n_stages ? 2 * q->stage[q->n_stages - 1].bytes : STAGE_BYTES;
+    void *at        = NULL;
+
+    while (doubled < bytes) doubled *= 2;
+    if (q->n_stages == RP_GPU_STAGES || q->gpu->call.cuMemHostAlloc(&at, (size_t)doubled, 0)) return false;
+    q->stage[q->n_stages++] = (rp_gpu_stage){ .at = at, .bytes = doubled };
+    return true;
+}
+
+/* Pinned memory until the next wait; NULL: there is none. */
+static uint8_t *stage_room(struct rp_queue *q, int64_t bytes)
+{
+    int64_t rounded = (bytes + STAGE_ALIGN - 1) & -STAGE_ALIGN;
+    rp_gpu_stage *s = q->n_stages ? &q->stage[q->n_stages - 1] : NULL;
+
+    if (!s || s->used + rounded > s->bytes) {
+        if (!add_stage(q, rounded)) return NULL;
+        s = &q->stage[q->n_stages - 1];
+    }
+    s->used += rounded;
+    return s->at + s->used - rounded;
+}
+
+/* Without pinned memory the copy is made from the caller's, and the host waits. */
+void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on)
+{
+    struct rp_queue *q = on->queue;
+
+    rp__gpu_enter(q->gpu);
+    uint8_t *stage = stage_room(q, bytes);
+    if (stage) memcpy(stage, from, (size_t)bytes);
+    const void *source = stage ? stage : from;
+    rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)source, (size_t)bytes, q->stream), "cuMemcpyAsync");
+    if (!stage) rp__gpu_sync(on);
+}
+
+/* ---- the step block ---- */
+
+uint64_t rp__gpu_block(const rp_on *on) { return (uint64_t)(uintptr_t)on->queue->room + AT_BLOCK; }
+double *rp__gpu_sums(const rp_on *on) { return (double *)(void *)(on->queue->room + AT_SUMS); }
+
+uint64_t rp__gpu_renew(const rp_on *on, int64_t at, const void *values, int64_t bytes)
+{
+    struct rp_queue *q = on->queue;
+
+    RP_BUG_IF(at + bytes > RP_GPU_BLOCK_BYTES);
+    memcpy(q->block + at, values, (size_t)bytes);
+    rp__gpu_put(q->room + AT_BLOCK + at, values, bytes, on);
+    return rp__gpu_block(on) + (uint64_t)at;
+}
+
+uint64_t rp__gpu_now(const rp_on *on, int64_t at, const void *values, int64_t bytes)
+{
+    RP_BUG_IF(at + bytes > RP_GPU_BLOCK_BYTES);
+    return memcmp(on->queue->block + at, values, (size_t)bytes) ? rp__gpu_renew(on, at, values, bytes) : rp__gpu_block(on) + (uint64_t)at;
 }

@@ -31,6 +31,7 @@ typedef struct rp_optim_call {
     float *absmax[RP_OPTIM_MAX_STATES];             /* of the blocks of a state in 8 bits */
     float *master;                      /* NULL: the parameter has no master copy */
     const void *grad;
+    bool clipped;                       /* the device has the factor instead of grad_scale: step_norm of kernels.def */
     double lr, grad_scale, weight_decay, beta1, beta2, eps, momentum;
     double bias1, bias2;                /* 1 - beta^step for each beta, computed once per step instead of once per tile */
     int64_t step;                       /* from 1 */

@@ -155,6 +155,8 @@ static bool goes_beyond(const rp_model *m, const rp_tensor *positions)
     bool beyond = false;
 
     if (!m->rope[LONG_ROPE].cos || !rp__tensor_real(positions)) return false;
+    const rp_int_range *range = rp__tensor_int_range(positions);
+    if (range) return range->high >= m->config.rope.original_context;
     for (int64_t i = 0; i < rp_meta_elems(&positions->m) && !beyond; i++)
         beyond = rp_int_get(positions, i) >= m->config.rope.original_context;
     return beyond;

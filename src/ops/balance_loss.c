@@ -47,7 +47,7 @@ static void balance_loss_forward(const rp_op_call *c)
     double sum                    = 0;
 
     if (k->balance_loss_forward) {
-        k->balance_loss_forward(rp__data(c->in[LOSS]), rp__data(c->in[LOADS]), rp__data(c->in[LABELS]), a->ignore_index, factor_of_label(a),
+        k->balance_loss_forward(rp__data(c->in[LOSS]), rp__data(c->in[LOADS]), rp__data(c->in[LABELS]), a->ignore_index, a->factor, a->weight,
                                 rp__data(c->out[TOTAL]), rp_meta_elems(&c->meta->in[LABELS]), n, rp__on(c->meta));
         return;
     }
@@ -63,7 +63,7 @@ static void balance_loss_backward(const rp_op_call *c)
 
     if (!c->grad_in[LOADS]) return;
     if (k->balance_loss_backward) {
-        k->balance_loss_backward(rp__data(c->in[LOADS]), rp__data(c->in[LABELS]), a->ignore_index, factor_of_label(a), rp__data(c->grad_out[TOTAL]),
+        k->balance_loss_backward(rp__data(c->in[LOADS]), rp__data(c->in[LABELS]), a->ignore_index, a->factor, a->weight, rp__data(c->grad_out[TOTAL]),
                                  rp__data(c->grad_in[LOADS]), c->grad_adds[LOADS], rp_meta_elems(&c->meta->in[LABELS]), n, rp__on(c->meta));
         return;
     }

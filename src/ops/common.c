@@ -173,6 +173,11 @@ rp_status rp__check_ints(const rp_op_call *c, int in, int64_t limit, const int32
     int32_t value      = 0;
 
     if (!memcmp(&t->storage->checked, &passed, sizeof passed)) return RP_OK;
+    const rp_int_range *range = rp__tensor_int_range(t);
+    if (range && rp__int_range_within(range, limit, other)) {
+        t->storage->checked = passed;
+        return RP_OK;
+    }
     if (rp_tensor_is_dense(t)) RP_TRY(rp__tensor_host_all(t, RP_HOST_READ, &h));
     int64_t i = first_outside(t, h.data, count, limit, other, &value);
     rp__tensor_host_end(&h);

@@ -34,12 +34,17 @@ struct rp_optim {
     rp_state_store *store;                    /* one group per parameter; NULL: states are in memory */
     rp_state_store_view window;               /* the window taken last */
     bool failed;                        /* a disk error occurred */
+    double *sums;                       /* sums of squares in the device's memory, for each parameter; NULL: each slot has its own … */
+    double *read;                       /* … and room for them on the host */
 };
 
 /* The number of elements of a parameter for which a part has one element. */
 static inline int64_t rp__optim_each(int part) { return part < RP_OPTIM_ABSMAX ? 1 : RP_OPTIM_BLOCK; }
 static inline int64_t rp__optim_part_elems(int part, int64_t n) { return (n + rp__optim_each(part) - 1) / rp__optim_each(part); }
 
+/* Where kernels write the sum of squares of parameter i. settle: call it after the host has written the slot's. */
+double *rp__optim_sum(rp_optim *optim, int i, bool launches);
+void rp__optim_sum_settle(rp_optim *optim, int i, bool launches);
 /* Does the device update this parameter with its own kernels? Else the host's code acts as a kernel (rp__mem_enter). */
 bool rp__optim_launches(const rp_optim *optim, const rp_tensor *param, const rp_tensor *grad);
 /* The device's kernels if it launches them; else the host's if they support these tensors; else the empty table: an update runs its reference. */

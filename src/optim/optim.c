@@ -151,6 +151,20 @@ static uint64_t key_of(uint64_t seed, const char *path)
     return rp__hash(path, strlen(path), rp__hash("optimizer", 9, rp__hash(&seed, sizeof seed, RP_HASH_START)));
 }
 
+/* Sums of squares stay on a device that has kernels for a step's results. */
+static rp_status keep_sums(rp_optim *o)
+{
+    const rp_kernels *k = rp__kernels(o->ctx);
+
+    if (!k->step_sums || !o->ctx->on.queue) return RP_OK;
+    k->step_sums(o->n_params, &o->sums, &o->ctx->on);
+    if (!o->sums) return RP_OK;
+    o->read = rp__host_alloc(o->ctx, o->n_params * (int64_t)sizeof *o->read);
+    if (!o->read) return RP_ERR_MEMORY;
+    rp__mem_fill(o->ctx, o->sums, 0, o->n_params * (int64_t)sizeof *o->sums);
+    return RP_OK;
+}
+
 static rp_status optim_fill(rp_optim *o, const rp_optim_config *config, const rp_optim_param *params, int n_params)
 {
     o->slots = rp__host_alloc(o->ctx, n_params * (int64_t)sizeof *o->slots);
@@ -166,6 +180,7 @@ static rp_status optim_fill(rp_optim *o, const rp_optim_config *config, const rp
     RP_TRY(choose_decay(o, config));
     for (int i = 0; i < n_params; i++) RP_TRY(make_states(o, i));
     RP_TRY(open_state_store(o));
+    RP_TRY(keep_sums(o));
     rp__optim_refresh_masters(o);
     return RP_OK;
 }
@@ -192,7 +207,7 @@ void rp__optim_free(rp_optim *o)
     for (int i = 0; i < o->n_params; i++)
         for (int k = 0; k < RP_OPTIM_PARTS; k++) rp_tensor_unref(o->slots[i].part[k]);
     for (int i = 0; o->names && i < o->n_params * RP_OPTIM_PARTS; i++) rp__release(o->names[i].name);
-    RP_RELEASE(o->names, o->slots, o);
+    RP_RELEASE(o->names, o->slots, o->read, o);
 }
 
 void rp__optim_refresh_masters(rp_optim *o)
@@ -214,21 +229,32 @@ static double squares_in_order(const rp_tensor *grad, int64_t n)
     return sum;
 }
 
+double *rp__optim_sum(rp_optim *o, int i, bool launches) { return o->sums && launches ? o->sums + i : &o->slots[i].sum_squares; }
+
+void rp__optim_sum_settle(rp_optim *o, int i, bool launches)
+{
+    if (o->sums && !launches) rp__mem_put(o->ctx, o->sums + i, &o->slots[i].sum_squares, sizeof *o->sums);
+}
+
+bool rp__optim_queues(const rp_optim *o) { return o->sums && !o->store; }
+void rp__optim_queue_norm(const rp_optim *o, double max_norm) { rp__kernels(o->ctx)->step_norm(o->sums, o->n_params, max_norm, &o->ctx->on); }
+
 void rp__optim_measure(rp_optim *o, int i, const rp_tensor *grad)
 {
     bool launches       = rp__optim_launches(o, o->slots[i].param.tensor, grad);
     const rp_kernels *k = rp__optim_kernels(o, o->slots[i].param.tensor, grad, launches);
     rp_slice slice      = o->slots[i].param.slice;
-    double *sum         = &o->slots[i].sum_squares;
+    double *sum         = rp__optim_sum(o, i, launches);
     double began        = rp__watch_begin(o->ctx);
     unsigned mode       = rp__fp_enter();
 
     if (!launches) rp__mem_enter(o->ctx);
-    if (!grad->storage->data) *sum = 0;
+    if (!grad->storage->data) o->slots[i].sum_squares = 0;
     else if (k->sum_squares)
         k->sum_squares(grad->m.dtype, rp__tensor_data(grad), slice.first, slice.count, sum, &o->ctx->on);
     else *sum = squares_in_order(grad, slice.count);
     if (!launches) rp__mem_leave(o->ctx);
+    if (grad->storage->data) rp__optim_sum_settle(o, i, launches);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = "norm", .path = o->slots[i].param.path,
                                      .bytes = rp_meta_bytes(&grad->m), .began = began });
@@ -238,8 +264,9 @@ double rp__optim_squares(const rp_optim *o)
 {
     double sum = 0;
 
+    if (o->sums) rp__mem_copy(o->ctx, o->read, o->sums, o->n_params * (int64_t)sizeof *o->sums);
     rp__mem_sync(o->ctx);       /* kernels write sum_squares */
-    for (int i = 0; i < o->n_params; i++) sum += o->slots[i].sum_squares;
+    for (int i = 0; i < o->n_params; i++) sum += o->sums ? o->read[i] : o->slots[i].sum_squares;
     return sum;
 }
 

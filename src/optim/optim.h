@@ -47,6 +47,7 @@ typedef struct {                        /* arguments of an update that belong to
     int64_t step;                       /* from 1 */
     double lr, grad_scale;              /* grad_scale: rp__clip_scale, or 1 */
     bool measure;                       /* store the sums of squares for rp__optim_norm */
+    bool clipped;                       /* rp__optim_queue_norm has computed grad_scale on the device */
 } rp_optim_step;
 
 typedef struct rp_optim_kind {
@@ -78,6 +79,11 @@ void rp__optim_measure(rp_optim *optim, int i, const rp_tensor *grad);
 /* Sum of squares of all gradients as last measured, and its square root, the 2-norm. */
 double rp__optim_squares(const rp_optim *optim);
 double rp__optim_norm(const rp_optim *optim);
+/* On a device with a queue, updates and the norm may need no wait of the host (kernels/step.h). queues: whether they do here. queue_norm: the norm becomes
+ * a result of the step; max_norm > 0: so does the factor for updates with `clipped`. now: the members of *now that belong to the update. */
+bool rp__optim_queues(const rp_optim *optim);
+void rp__optim_queue_norm(const rp_optim *optim, double max_norm);
+void rp__optim_now(const rp_optim *optim, const rp_optim_step *step, rp_step_now *now);
 /* As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1. */
 double rp__clip_scale(double norm, double max_norm);
 

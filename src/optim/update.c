@@ -23,7 +23,18 @@ const rp_kernels *rp__optim_kernels(const rp_optim *o, const rp_tensor *param, c
 
 static void *data_of(const rp_tensor *t) { return t ? rp__tensor_data(t) : NULL; }
 
-static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+static double bias_of(double beta, const rp_optim_step *step) { return 1 - pow(beta, (double)step->step); }
+
+void rp__optim_now(const rp_optim *o, const rp_optim_step *step, rp_step_now *now)
+{
+    now->update     = step->step;
+    now->lr         = step->lr;
+    now->grad_scale = step->grad_scale;
+    now->bias1      = bias_of(o->config.beta1, step);
+    now->bias2      = bias_of(o->config.beta2, step);
+}
+
+static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step, bool launches)
 {
     const rp_optim_config *c = &o->config;
     rp_optim_slot *s         = &o->slots[i];
@@ -32,9 +43,8 @@ static rp_optim_call make_call(rp_optim *o, int i, const rp_tensor *grad, const 
               .grad_dtype = grad->m.dtype, .state_dtype = c->state_dtype, .param = data_of(s->param.tensor),
               .master = data_of(s->part[RP_OPTIM_MASTER]), .grad = data_of(grad), .lr = step->lr, .grad_scale = step->grad_scale,
               .weight_decay = s->decays ? c->weight_decay : 0, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->eps,
-              .momentum = c->momentum, .bias1 = 1 - pow(c->beta1, (double)step->step),
-              .bias2 = 1 - pow(c->beta2, (double)step->step), .step = step->step, .stochastic = c->stochastic, .key = s->key,
-              .sum_squares = step->measure ? &s->sum_squares : NULL,
+              .momentum = c->momentum, .bias1 = bias_of(c->beta1, step), .bias2 = bias_of(c->beta2, step), .step = step->step,
+              .clipped = step->clipped, .stochastic = c->stochastic, .key = s->key, .sum_squares = step->measure ? rp__optim_sum(o, i, launches) : NULL,
     };
 
     for (int k = 0; k < RP_OPTIM_MAX_STATES; k++) {
@@ -80,10 +90,11 @@ static void update_run(rp_optim *o, int i, const rp_tensor *grad, const rp_optim
     unsigned mode          = rp__fp_enter();
 
     if (!launches) rp__mem_enter(o->ctx);
-    rp_optim_call call = make_call(o, i, grad, step);
+    rp_optim_call call = make_call(o, i, grad, step, launches);
     if (window) call = in_window(call, window);
     o->kind->update(rp__optim_kernels(o, s->param.tensor, grad, launches), &call);
     if (!launches) rp__mem_leave(o->ctx);
+    if (call.sum_squares) rp__optim_sum_settle(o, i, launches);
     rp__fp_leave(mode);
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes, .began = began });
 }

@@ -52,13 +52,14 @@ static void list_targets(const rp_engine *e, const rp_data_batch *b, int32_t *ta
 
 static rp_status fill_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
 {
-    rp_host targets, labels;
+    int64_t room    = rp_meta_elems(rp_tensor_meta(t->targets));
+    int32_t *target = rp__host_alloc(e->ctx, 2 * room * (int64_t)sizeof *target);
 
-    RP_TRY(rp__tensor_host_all(t->targets, RP_HOST_WRITE, &targets));
-    rp_status status = rp__tensor_host_all(t->labels, RP_HOST_WRITE, &labels);
-    if (status == RP_OK) list_targets(e, b, targets.data, labels.data, rp_meta_elems(rp_tensor_meta(t->targets)));
-    rp__tensor_host_end(&labels);
-    rp__tensor_host_end(&targets);
+    if (!target) return RP_ERR_MEMORY;
+    list_targets(e, b, target, target + room, room);
+    rp_status status = rp_tensor_write_i32(t->targets, target, room);
+    if (status == RP_OK) status = rp_tensor_write_i32(t->labels, target + room, room);
+    rp__release(target);
     return status;
 }
 
@@ -89,7 +90,7 @@ static rp_status batch_fill(const rp_engine *e, const rp_data_batch *b, rp_model
 rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
 {
     const rp_opt_int *chunks  = &e->recipe->loss.num_output_chunks;
-    rp_attr_cross_entropy how = { .weight       = targets ? 1.0f / (float)targets : 0,
+    rp_attr_cross_entropy how = { .weight       = rp__loss_weight(targets),
                                   .ignore_index = (int32_t)e->recipe->loss.ignore_index,
                                   .chunks       = chunks->set ? chunks->value : 0,
                                   .keeps_logits = e->variant.keeps_logits };

@@ -43,6 +43,7 @@ typedef struct {
     rp_model *model;
     rp_optim *optim;
     rp_optim_step update;               /* of the running step; read by the hook of backward */
+    bool queued;                        /* of the running step: its loss, norm and clip factor stay on the device until its end */
     rp_selection selection;             /* regions, and the policy that decides fates in a step */
     bool offloads;                      /* the engine has set the context's offload target, and unsets it */
     rp_units units;                     /* of a sharded run: weights that are gathered together … */
@@ -85,11 +86,13 @@ static inline rp_step_usage rp__step_usage(const rp_step_result *r)
 }
 
 /* Runs one optimizer step, counted from 0. data NULL: a rehearsal, on batches of full length.
- * errors  RP_ERR_NONFINITE before the update if it is known by then, "loss of step 7 is nan" · as rp__data_batch, rp__backward · RP_ERR_MEMORY */
+ * errors  RP_ERR_NONFINITE before the update if it is known by then, "loss of step 7 is nan". A queued step ends first, with updates that do nothing
+ * · RP_ERR_BACKEND · as rp__data_batch, rp__backward · RP_ERR_MEMORY */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
 /* Computes the sum of -log p over the batch's targets, divided by `targets`. A batch without data has only its shape (rehearse/batch.c).
  * errors as rp__model_loss */
 rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *batch, int64_t targets, rp_tensor **loss);
+static inline float rp__loss_weight(int64_t targets) { return targets ? 1.0f / (float)targets : 0; }
 /* Call these if e->time is set: before and after a step, after a forward, after the update (rehearse/time.c). */
 void rp__time_begin(rp_engine *e);
 void rp__time_end(rp_engine *e);

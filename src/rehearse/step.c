@@ -4,14 +4,17 @@
  * those of the run, to the byte.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/watch.h"
 #include "comm/comm.h"
+#include "kernels/kernels.h"
 #include "ops/prefetch.h"
 #include "ops/reduce_async.h"
 #include "rehearse/engine.h"
 #include "shard/ranks.h"
 #include "tape/tape.h"
+#include "tensor/tensor.h"
 
 /* ---- a batch ---- */
 
@@ -70,12 +73,66 @@ static rp_status backward(const rp_engine *e, rp_tensor *loss)
     return status;
 }
 
+/* ---- a device with a queue: loss, norm and clip factor stay there until the step's end, so nothing waits before ---- */
+
+/* Other ranks need the numbers in the middle of the step. */
+static bool queues(const rp_engine *e, const rp_data *data)
+{
+    return data && rp__optim_queues(e->optim) && rp__comm_ranks(rp__world(e->ctx)) == 1;
+}
+
+static void queue_begin(const rp_engine *e, bool first, int64_t targets)
+{
+    rp_step_now now = { .first = first, .step = e->ctx->step, .sample_base = e->ctx->sample_base, .weight = rp__loss_weight(targets) };
+
+    rp__optim_now(e->optim, &e->update, &now);
+    rp__kernels(e->ctx)->step_begin(&now, &e->ctx->on);
+}
+
+static rp_status bad_loss(const rp_engine *e, double value)
+{
+    return rp_fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", e->update.step, number_name(value));
+}
+
+static rp_status check_norm(const rp_engine *e, double norm)
+{
+    RP_CHECK(e->ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", e->update.step, number_name(norm));
+    return RP_OK;
+}
+
+/* The only wait of the step. After a loss or a clipped norm that is not finite, the step's updates have done nothing. */
+static rp_status queue_end(const rp_engine *e, rp_step_result *out)
+{
+    rp_step_results r = { 0 };
+    char name[64];
+
+    rp__kernels(e->ctx)->step_end(&r, &e->ctx->on);
+    rp__mem_sync(e->ctx);
+    snprintf(name, sizeof name, "the end of step %" PRId64, e->update.step);
+    RP_TRY(rp__mem_check(e->ctx, name));
+    out->loss      = r.loss;
+    out->grad_norm = r.norm;
+    return r.stopped == RP_STEP_BAD_LOSS ? bad_loss(e, r.first_bad) : check_norm(e, r.norm);
+}
+
 /* The loss is checked before its backward. So nothing has been updated by then, even if updates run in backward. */
+static rp_status check_loss(const rp_engine *e, const rp_data *data, const rp_tensor *loss, rp_step_result *out)
+{
+    double value;
+
+    if (e->queued) {
+        rp__kernels(e->ctx)->step_loss(rp__tensor_data(loss), &e->ctx->on);
+        return RP_OK;
+    }
+    RP_TRY(read_loss(e, data, loss, &value));
+    out->loss += value;
+    return isfinite(value) ? RP_OK : bad_loss(e, value);
+}
+
 static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
 {
     rp_data_batch b = full_batch(e->recipe, &e->recipe->dataset, e->recipe->batch_size);
     rp_tensor *loss = NULL;
-    double value    = 0;
     rp_mem now;
 
     if (e->micro) {
@@ -84,16 +141,14 @@ static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t 
     }
     RP_TRY(read_batch(e, data, step, micro, &b));
     rp__pass_begin(e->ctx, step, b.sample_base);
+    if (e->queued) queue_begin(e, !micro, targets);
     RP_TRY(rp__prefetch_pass(e->ctx));
     RP_TRY(recorded_loss(e, &b, targets, &loss));
     rp_status status = e->time ? rp__time_forward(e) : RP_OK;
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
     if (status == RP_OK && e->explain) status = rp__explain_slots(e->explain);
-    if (status == RP_OK) status = read_loss(e, data, loss, &value);
-    out->loss += value;
-    if (status == RP_OK && !isfinite(value))
-        status = rp_fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step + 1, number_name(value));
+    if (status == RP_OK) status = check_loss(e, data, loss, out);
     if (status == RP_OK) status = backward(e, loss);
     rp_tensor_unref(loss);
     return status;
@@ -144,30 +199,34 @@ static rp_status norm_of_all(const rp_engine *e, bool real, double *norm)
     return RP_OK;
 }
 
-static rp_status check_norm(rp_engine *e, double norm)
+static rp_status clip(rp_engine *e, bool real, double *norm)
 {
-    RP_CHECK(e->ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", e->update.step,
-             number_name(norm));
+    double most = e->recipe->clip_grad_norm.value;
+
+    if (e->queued) {
+        rp__optim_queue_norm(e->optim, most);
+        e->update.clipped = true;
+        return RP_OK;
+    }
+    RP_TRY(norm_of_all(e, real, norm));
+    RP_TRY(check_norm(e, *norm));
+    e->update.grad_scale = rp__clip_scale(*norm, most);
     return RP_OK;
 }
 
 /* Clipping needs the norm first. Without clipping, the update computes the norm. */
 static rp_status update_all(rp_engine *e, bool real, double *norm)
 {
-    const rp_opt_number *clip = &e->recipe->clip_grad_norm;
-    int n                     = rp__model_n_params(e->model);
-    double began              = rp__watch_begin(e->ctx);
+    bool clips   = e->recipe->clip_grad_norm.set;
+    int n        = rp__model_n_params(e->model);
+    double began = rp__watch_begin(e->ctx);
 
-    for (int i = 0; i < n && clip->set; i++) {
+    for (int i = 0; i < n && clips; i++) {
         const rp_tensor *grad = rp__model_param(e->model, i)->tensor->grad;
         if (grad) rp__optim_measure(e->optim, i, grad);
     }
-    if (clip->set) {
-        RP_TRY(norm_of_all(e, real, norm));
-        RP_TRY(check_norm(e, *norm));
-        e->update.grad_scale = rp__clip_scale(*norm, clip->value);
-    }
-    e->update.measure = !clip->set;
+    if (clips) RP_TRY(clip(e, real, norm));
+    e->update.measure = !clips;
     for (int i = 0; i < n; i++) update_param(e, i);
     part_ends(e, "update", began);
     return RP_OK;
@@ -175,9 +234,13 @@ static rp_status update_all(rp_engine *e, bool real, double *norm)
 
 static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
 {
+    bool clips = e->recipe->clip_grad_norm.set;
+
     RP_TRY(accumulate(e, data, step, out));
     if (!e->variant.in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
-    if (e->recipe->clip_grad_norm.set) return RP_OK;
+    if (e->queued && !clips) rp__optim_queue_norm(e->optim, 0);
+    if (e->queued) return queue_end(e, out);
+    if (clips) return RP_OK;
     RP_TRY(norm_of_all(e, data != NULL, &out->grad_norm));
     return check_norm(e, out->grad_norm);
 }
@@ -207,6 +270,7 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
 
     if (e->follow) e->variant = e->follow->variant;
     e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
+    e->queued = queues(e, data);
     rp__tape_stats(e->ctx, &result.work);
     rp_mem_read(e->ctx, 0, true, &result.memory);
     rp_status status = set_out(e);

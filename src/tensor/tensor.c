@@ -294,6 +294,11 @@ static double tensor_load(const rp_tensor *t, int64_t at)
     return load_from(t->m.dtype, &one, 0);
 }
 
+/* Does device 0 run kernels on whole tensors now? */
+static bool launches(const rp_ctx *ctx) { return ctx->device[0]->runs && ctx->on.queue && !ctx->inside; }
+
+static bool is_narrow_float(const rp_tensor *t) { return t->m.dtype == RP_F32 || t->m.dtype == RP_BF16; }
+
 static void store(rp_tensor *t, int64_t at, double value)
 {
     double one = 0;
@@ -302,9 +307,12 @@ static void store(rp_tensor *t, int64_t at, double value)
         store_to(t->m.dtype, base_of(t->storage), at, value);
         return;
     }
+    if (launches(t->ctx) && rp__kernels(t->ctx)->fill && is_narrow_float(t)) {
+        rp__kernels(t->ctx)->fill(t->m.dtype, address_of(t, at), (float)value, 1, &t->ctx->on);
+        return;
+    }
     store_to(t->m.dtype, &one, 0, value);
-    rp__mem_copy(t->ctx, address_of(t, at), &one, rp_dtype_bytes(t->m.dtype));
-    rp__mem_sync(t->ctx);
+    rp__mem_put(t->ctx, address_of(t, at), &one, rp_dtype_bytes(t->m.dtype));
 }
 
 rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out)
@@ -335,10 +343,7 @@ rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host
 void rp__tensor_host_end(rp_host *h)
 {
     if (h->data == h->device) return;
-    if (h->access & RP_HOST_WRITE) {
-        rp__mem_copy(h->ctx, h->device, h->data, h->bytes);
-        rp__mem_sync(h->ctx);
-    }
+    if (h->access & RP_HOST_WRITE) rp__mem_put(h->ctx, h->device, h->data, h->bytes);
     rp__release(h->data);
     h->data = h->device;
 }
@@ -473,6 +478,25 @@ rp_status rp_tensor_write(rp_tensor *t, const double *from, int64_t count)
     return RP_OK;
 }
 
+static rp_int_range range_of(const int32_t *values, int64_t count)
+{
+    rp_int_range r = { .count = count };
+
+    if (!count) return r;
+    r.low = r.high = values[0];
+    for (int64_t i = 1; i < count; i++) {
+        if (values[i] < r.low) r.low = values[i];
+        if (values[i] > r.high) r.high = values[i];
+    }
+    r.next_low  = r.high;
+    r.next_high = r.low;
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] != r.low && values[i] < r.next_low) r.next_low = values[i];
+        if (values[i] != r.high && values[i] > r.next_high) r.next_high = values[i];
+    }
+    return r;
+}
+
 rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
 {
     RP_GIVEN(t ? t->ctx : NULL, t && (from || !count));
@@ -480,7 +504,30 @@ rp_status rp_tensor_write_i32(rp_tensor *t, const int32_t *from, int64_t count)
     RP_TRY(check_count(t, count, "rp_tensor_write_i32"));
     RP_TRY(write_all(t, NULL, from, count));
     rp__tensor_wrote(t, "rp_tensor_write_i32");
+    if (t->m.dtype != RP_I32 || !rp_tensor_is_dense(t)) return RP_OK;
+    t->storage->range         = range_of(from, count);
+    t->storage->range.version = t->storage->version;
+    t->storage->range.start   = t->start;
     return RP_OK;
+}
+
+/* ---- ranges of integers ---- */
+
+const rp_int_range *rp__tensor_int_range(const rp_tensor *t)
+{
+    const rp_int_range *r = &t->storage->range;
+
+    if (!rp_tensor_is_dense(t) || r->version != t->storage->version || r->start != t->start || r->count != rp_meta_elems(&t->m)) return NULL;
+    return r->version ? r : NULL;
+}
+
+bool rp__int_range_within(const rp_int_range *r, int64_t limit, const int32_t *other)
+{
+    int64_t low  = other && r->low == *other ? r->next_low : r->low;
+    int64_t high = other && r->high == *other ? r->next_high : r->high;
+
+    if (!r->count || (other && r->low == *other && r->high == *other)) return true;
+    return low >= 0 && high < limit;
 }
 
 rp_status rp_tensor_read(const rp_tensor *t, double *to, int64_t count)
@@ -519,6 +566,20 @@ void rp__tensor_zero(rp_tensor *t)
     rp__mem_leave(t->ctx);
 }
 
+/* Elements of a strided tensor may share one location, so they are added one after the other, without the kernel. */
+static bool kernel_adds(const rp_tensor *to, const rp_tensor *from)
+{
+    return rp__kernels_inside(to->ctx)->copy_strips && rp_tensor_is_dense(to) && rp_tensor_is_dense(from) && is_narrow_float(to) &&
+           is_narrow_float(from);
+}
+
+static void launch_strips(rp_tensor *to, const rp_tensor *from, bool adds)
+{
+    int64_t n = rp_meta_elems(&to->m);
+
+    rp__kernels(to->ctx)->copy_strips(from->m.dtype, rp__tensor_data(from), n, to->m.dtype, rp__tensor_data(to), n, adds, 1, n, &to->ctx->on);
+}
+
 void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
 {
     if (!to->storage->data) return;
@@ -526,17 +587,13 @@ void rp__tensor_copy(rp_tensor *to, const rp_tensor *from)
         rp__mem_copy(to->ctx, rp__tensor_data(to), rp__tensor_data(from), rp_meta_bytes(&to->m));
         return;
     }
+    if (launches(to->ctx) && kernel_adds(to, from)) {
+        launch_strips(to, from, false);
+        return;
+    }
     rp__mem_enter(to->ctx);
     for (int64_t i = 0, n = rp_meta_elems(&to->m); i < n; i++) tensor_put(to, i, rp_elem_get(from, i));
     rp__mem_leave(to->ctx);
-}
-
-/* Elements of a strided tensor may share one location, so they are added one after the other, without the kernel. */
-static bool kernel_adds(const rp_tensor *to, const rp_tensor *from)
-{
-    return rp__kernels_inside(to->ctx)->copy_strips && rp_tensor_is_dense(to) && rp_tensor_is_dense(from) &&
-           (to->m.dtype == RP_F32 || to->m.dtype == RP_BF16) &&
-           (from->m.dtype == RP_F32 || from->m.dtype == RP_BF16);
 }
 
 void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
@@ -545,6 +602,10 @@ void rp__tensor_add(rp_tensor *to, const rp_tensor *from)
     int64_t n   = rp_meta_elems(&to->m);
 
     if (!to->storage->data) return;
+    if (launches(ctx) && kernel_adds(to, from)) {
+        launch_strips(to, from, true);
+        return;
+    }
     rp__mem_enter(ctx);
     if (kernel_adds(to, from))
         rp__kernels_inside(ctx)->copy_strips(from->m.dtype, rp__tensor_data(from), n, to->m.dtype, rp__tensor_data(to), n, true, 1, n, &ctx->on);

@@ -19,6 +19,10 @@ rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index);
 /* The last elements of a storage that passed rp__check_ints, and their version. */
 typedef struct { uint64_t version; int64_t start, count, limit, other; } rp_checked;
 
+/* The range of int32 elements that rp_tensor_write_i32 wrote, and the version after it. `next_low` is the least value above `low`, `next_high` the
+ * largest below `high`; if there is none, they equal those. */
+typedef struct { uint64_t version; int64_t start, count; int32_t low, next_low, next_high, high; } rp_int_range;
+
 typedef struct rp_storage {
     rp_ctx *ctx;
     int refs, device;
@@ -29,6 +33,7 @@ typedef struct rp_storage {
     uint64_t turn;
     uint64_t version;
     rp_checked checked;
+    rp_int_range range;
     const char *writer;             /* the op or function that wrote last; static text */
     struct rp_storage *next, **link;   /* list of movable storages; link NULL: not movable */
 } rp_storage;
@@ -70,6 +75,11 @@ typedef struct {
 rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_host_access access, rp_host *out);
 rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host *out);
 void rp__tensor_host_end(rp_host *h);       /* once per rp__tensor_host; does nothing after RP_ERR_MEMORY */
+
+/* The range of all elements of a dense int32 tensor, if the host wrote them last; else NULL. Nothing waits. */
+const rp_int_range *rp__tensor_int_range(const rp_tensor *t);
+/* Are all values in [0, limit) or equal to *other? other NULL: none may be. */
+bool rp__int_range_within(const rp_int_range *r, int64_t limit, const int32_t *other);
 
 /* rp_tensor_new with a `label` that names the tensor's use in messages. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out);

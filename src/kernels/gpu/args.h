@@ -8,12 +8,22 @@
 #define ROW_THREADS 256         /* of a block of the kernels over rows: one row of 256 threads or eight rows of 32 */
 #define GPU_PARTS 128           /* parts of rows whose sums are added in order */
 
+/* The step block (device/launch.h). The host writes the values, kernels the results. Numbers of equal size lie together, so there is no padding. */
+typedef struct { i64 step, sample_base; } step_stream;                      /* of random numbers: rp_stream */
+typedef struct { i64 step; double lr; float rate, unbias, narrow_lr, scale; } step_update;      /* of an optimizer; the step counts from 1 */
+/* norm: of the gradients. first_bad: the first loss that is not finite. stopped: updates do nothing, because the loss (1) or the norm (2) is not finite. */
+typedef struct { double loss, first_bad, norm; float clip; int stopped; } step_results;
+typedef struct { step_stream stream; step_update update; float weight; int unused; step_results results; } step_block;
+typedef struct { u64 loss, results; } step_loss_args;
+typedef struct { u64 squares, results; i64 n; double most; } step_norm_args;
+
 /* to (+)= formula(x, y, factor) */
 typedef struct { u64 x, y, to; i64 n; float factor; int dtype, to_dtype, adds, packed; } flat_args;
 typedef struct { u64 gate, up, dy, dgate, dup; i64 n; int dtype, dgate_dtype, dup_dtype, dgate_adds, dup_adds, packed; } swiglu_args;
-typedef struct { u64 x, to; i64 rows, n; u64 key; i64 step, sample_base; float p, kept; int dtype, to_dtype, adds, packed; } dropout_args;
+typedef struct { u64 x, to; i64 rows, n; u64 key, stream; float p, kept; int dtype, to_dtype, adds, packed; } dropout_args;
 
 typedef struct { u64 from, to; i64 from_stride, to_stride, strips, width; int from_dtype, to_dtype, adds, packed; } strips_args;
+typedef struct { u64 to; i64 n; float value; int dtype; } fill_args;
 typedef struct { u64 parts, to; i64 stride, ranks, n; int dtype, to_dtype, adds, packed; } parts_args;
 typedef struct { u64 table, ids, y; i64 count, n; int dtype, packed; } embedding_args;
 typedef struct { u64 dy, order, first, dtable; i64 vocab, n; int dtype, dtable_dtype, adds, packed; } embedding_backward_args;
@@ -35,23 +45,24 @@ typedef struct { u64 logits, weights, choices, dweights, dlogits; i64 rows, n, k
 
 /* Rows of logits, or of the classes first … first + n - 1 of wider rows. cap 0: none. */
 typedef struct {
-    u64 logits, labels, loss, lse, top, sum, picked, d, dloss;
+    u64 logits, labels, loss, lse, top, sum, picked, d, dloss, weight;      /* weight: the address of a float */
     i64 rows, n, first;
-    float weight, cap;
+    float cap;
     int ignore, dtype, d_dtype, adds, packed, team;
 } loss_args;
 
 typedef struct { u64 w, a, b, norm, wide; i64 out, in, rank; float factor; int dtype, in_out; } weight_norm_args;
 typedef struct { u64 x, m, n, b, dy, y, dx, dm; i64 rows, k; int dtype, dx_dtype, dm_dtype, dx_adds, dm_adds; } magnitude_args;
 
-/* One tensor's update; the factors are those of kernels/cpu/optim.c. */
+/* One tensor's update; the factors are those of kernels/cpu/optim.c. now: the step block. clipped: the gradient's factor is its results.clip. */
 typedef struct {
-    u64 param, state0, state1, absmax0, absmax1, master, grad, key;
-    i64 n, first, step;
-    float scale, decay, weight_decay, eps, lr, rate, unbias, momentum, w1, b2, w2;
-    int param_dtype, grad_dtype, state_dtype, stochastic;
+    u64 param, state0, state1, absmax0, absmax1, master, grad, key, now;
+    i64 n, first;
+    double decay;
+    float weight_decay, eps, momentum, w1, b2, w2;
+    int param_dtype, grad_dtype, state_dtype, stochastic, clipped;
 } optim_args;
-typedef struct { u64 from, sums; i64 first, n, tiles, length; int dtype, spans; } squares_args;
+typedef struct { u64 from, sums, total; i64 first, n, tiles, length; int dtype, spans; } squares_args;
 
 /* C[m,n] = op(A) op(B). parts > 1: part z, `depth` deep, goes to partial[z], and product_add_parts adds the parts in order. `paired`: two neighbours of
  * a row of C can be written at once. Products of experts have `first`, the address of the start of each expert's rows. */

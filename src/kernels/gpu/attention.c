@@ -78,14 +78,15 @@ static attention_args args_of(const rp_attention *a, const room *r, bool tensor_
     char *scratch      = a->scratch;
     bool capped        = a->softcap > 0;
     attention_args g = { .q = part_of(&a->q), .k = part_of(&a->k), .v = part_of(&a->v), .g = part_of(&a->grad_out), .lse = gpu_address(a->lse),
-                         .key = a->stream.key, .step = a->stream.step, .sample_base = a->stream.sample_base, .queries = (int)a->queries, .keys = (int)a->keys,
+                         .key = a->stream.key, .queries = (int)a->queries, .keys = (int)a->keys,
                          .heads = (int)a->heads, .kv_heads = (int)a->kv_heads, .dim = (int)a->dim, .window = a->window < a->keys ? (int)a->window : 0,
                          .scale = a->scale, .kept = 1.0f, .causal = a->causal, .capped = capped, .dtype = (unsigned char)a->q.dtype,
                          .g_dtype = (unsigned char)a->grad_out.dtype };
 
     if (a->dropout > 0) {
-        g.kept  = 1.0f / (1.0f - a->dropout);
-        g.limit = (uint32_t)ceilf(a->dropout * 16777216.0f) << 8;       /* uniform(word) < dropout */
+        g.stream = gpu_stream(&a->on, a->stream);
+        g.kept   = 1.0f / (1.0f - a->dropout);
+        g.limit  = (uint32_t)ceilf(a->dropout * 16777216.0f) << 8;       /* uniform(word) < dropout */
     }
     if (capped) {
         g.inner = a->scale / a->softcap;

@@ -14,8 +14,7 @@ typedef struct {
     attention_part first, second;       /* forward: out. backward: dq, or dk and dv */
     u64 lse, delta;                     /* [batch, heads, queries]; delta: sum of out * g */
     u64 ranges, tiles;                  /* of attention_ranges; 0: masks depend on positions alone */
-    u64 key;                            /* of dropout */
-    i64 step, sample_base;
+    u64 key, stream;                    /* of dropout; stream: the address of its step_stream */
     int queries, keys, heads, kv_heads, dim, window;
     float scale;                        /* signed: a score is scale * q k */
     /* Tensor cores: 2^(outer * s) = exp(score) for s = q k, -q k (`flipped`) or tanh(inner * q k) (`capped`). Else: score = outer * tanh(inner * q k). */

@@ -146,7 +146,7 @@ FN u32 draw_kept(const attention_args *a, int batch, i64 element, int count)
     u64 bits  = 0;
 
     ROLLED for (int i = 0; 4 * i < count + shift; i++) {
-        random4 r = stream_block(a->key, a->step, a->sample_base, batch, (element >> 2) + i);
+        random4 r = stream_block(a->key, a->stream, batch, (element >> 2) + i);
         u32 four  = (u32)(r.word[0] >= a->limit) | (u32)(r.word[1] >= a->limit) << 1 | (u32)(r.word[2] >= a->limit) << 2 | (u32)(r.word[3] >= a->limit) << 3;
         bits |= (u64)four << 4 * i;
     }

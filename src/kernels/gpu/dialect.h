@@ -44,6 +44,7 @@ extern "C" __shared__ __align__(1024) char rp_dynamic_shared[];
 #define NBZ ((int)gridDim.z)
 #define FMA(x, y, z) __fmaf_rn(x, y, z)
 #define SQRT(x) __fsqrt_rn(x)
+#define DSQRT(x) __dsqrt_rn(x)
 #define MULHI(x, y) __umulhi(x, y)
 #define BITS(f) __float_as_uint(f)
 #define FLOAT(u) __uint_as_float(u)
@@ -94,6 +95,7 @@ typedef uint16_t bf16;
 #define NBZ (rp__emulate_now.blocks[2])
 #define FMA(x, y, z) __builtin_fmaf(x, y, z)
 #define SQRT(x) __builtin_sqrtf(x)
+#define DSQRT(x) __builtin_sqrt(x)
 FN u32 MULHI(u32 x, u32 y) { return (u32)((u64)x * y >> 32); }
 FN u32 BITS(float f)
 {

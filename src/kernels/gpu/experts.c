@@ -24,20 +24,20 @@ void rp__gpu_op_expert_loads_backward(const int32_t *starts, const float *dloads
     gpu_line(on, &rp__gpu_expert_loads_backward, gpu_blocks(n, EXPERTS_THREADS), &args);
 }
 
-void rp__gpu_op_balance_loss_forward(const float *loss, const float *loads, const int32_t *labels, int32_t ignore, double factor, float *total,
-                                     int64_t count, int64_t n, const rp_on *on)
+void rp__gpu_op_balance_loss_forward(const float *loss, const float *loads, const int32_t *labels, int32_t ignore, double factor, float weight,
+                                     float *total, int64_t count, int64_t n, const rp_on *on)
 {
     balance_args args = { .loss = gpu_address(loss), .loads = gpu_address(loads), .labels = gpu_address(labels), .total = gpu_address(total),
-                          .factor = factor, .count = count, .n = n, .ignore = ignore };
+                          .weight = gpu_weight(on, weight), .factor = factor, .count = count, .n = n, .ignore = ignore };
 
     gpu_line(on, &rp__gpu_balance_loss_forward, 1, &args);
 }
 
-void rp__gpu_op_balance_loss_backward(const float *loads, const int32_t *labels, int32_t ignore, double factor, const float *dtotal, float *dloads,
-                                      bool adds, int64_t count, int64_t n, const rp_on *on)
+void rp__gpu_op_balance_loss_backward(const float *loads, const int32_t *labels, int32_t ignore, double factor, float weight,
+                                      const float *dtotal, float *dloads, bool adds, int64_t count, int64_t n, const rp_on *on)
 {
     balance_args args = { .loads = gpu_address(loads), .labels = gpu_address(labels), .total = gpu_address(dtotal), .dloads = gpu_address(dloads),
-                          .factor = factor, .count = count, .n = n, .ignore = ignore, .adds = adds };
+                          .weight = gpu_weight(on, weight), .factor = factor, .count = count, .n = n, .ignore = ignore, .adds = adds };
 
     gpu_line(on, &rp__gpu_balance_loss_backward, gpu_blocks(2 * n, EXPERTS_THREADS), &args);
 }

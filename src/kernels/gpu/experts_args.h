@@ -6,7 +6,7 @@
 
 typedef struct { u64 choices, first, place; i64 slots; } experts_order_args;
 typedef struct { u64 choices, starts, sums, loads; i64 rows, k, n, blocks; } expert_loads_args;
-typedef struct { u64 loss, loads, labels, total, dloads; double factor; i64 count, n; int ignore, adds; } balance_args;
+typedef struct { u64 loss, loads, labels, total, dloads, weight; double factor; i64 count, n; int ignore, adds; } balance_args;
 typedef struct {
     u64 x, w, b, running_mean, running_var, y, mean, rstd, dy, dx, dw, db;
     i64 rows, n;

@@ -3,6 +3,8 @@
 #ifndef RP_GPU_HOST_H
 #define RP_GPU_HOST_H
 
+#include <stddef.h>
+
 #include "device/launch.h"
 #include "kernels/kernels.h"
 
@@ -33,6 +35,13 @@ static inline int gpu_team(int64_t n) { return n <= 1024 ? 32 : ROW_THREADS; }
 static inline int64_t gpu_row_blocks(int64_t rows, int team) { return gpu_blocks(rows, ROW_THREADS / team); }
 /* Blocks for rows of n elements, with a thread for each pack of a row. */
 static inline int64_t gpu_pack_blocks(int64_t rows, int64_t n) { return gpu_blocks(rows * gpu_blocks(n, PACK), FLAT_THREADS); }
+
+/* Where the step block has these values. */
+static inline u64 gpu_stream(const rp_on *on, rp_stream s)
+{
+    return rp__gpu_now(on, offsetof(step_block, stream), &(step_stream){ s.step, s.sample_base }, sizeof(step_stream));
+}
+static inline u64 gpu_weight(const rp_on *on, float weight) { return rp__gpu_now(on, offsetof(step_block, weight), &weight, sizeof weight); }
 
 /* Launches on a line of blocks. */
 static inline void gpu_line(const rp_on *on, const rp_gpu_kernel *kernel, int64_t blocks, const void *args)

@@ -15,8 +15,8 @@ void rp__gpu_op_cross_entropy_backward(rp_dtype dtype, const void *logits, const
                                        void *dlogits, rp_dtype dlogits_dtype, bool adds, int64_t rows, int64_t n, const rp_on *on)
 {
     loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .lse = gpu_address(lse), .d = gpu_address(dlogits), .rows = rows,
-                       .n = n, .weight = weight, .dloss = gpu_address(dloss), .ignore = ignore, .dtype = (int)dtype, .d_dtype = (int)dlogits_dtype,
-                       .adds = adds,
+                       .n = n, .weight = gpu_weight(on, weight), .dloss = gpu_address(dloss), .ignore = ignore, .dtype = (int)dtype,
+                       .d_dtype = (int)dlogits_dtype, .adds = adds,
                        .packed = gpu_packed(n, logits, dlogits, NULL, NULL), .team = gpu_team(n) };
 
     gpu_line(on, &rp__gpu_cross_entropy_gradient, gpu_row_blocks(rows, args.team), &args);
@@ -36,7 +36,7 @@ void rp__gpu_op_cross_entropy_unfold(rp_dtype dtype, const void *logits, float c
                                      const float *lse, float weight, const float *dloss, int64_t rows, int64_t n, const rp_on *on)
 {
     loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .lse = gpu_address(lse), .d = gpu_address(d), .rows = rows,
-                       .n = n, .first = first, .weight = weight, .dloss = gpu_address(dloss), .cap = cap, .ignore = ignore, .dtype = (int)dtype,
+                       .n = n, .first = first, .weight = gpu_weight(on, weight), .dloss = gpu_address(dloss), .cap = cap, .ignore = ignore, .dtype = (int)dtype,
                        .d_dtype = (int)dtype,
                        .packed = gpu_packed(n, logits, d, NULL, NULL), .team = gpu_team(n) };
 

@@ -11,6 +11,13 @@ void rp__gpu_op_copy_strips(rp_dtype from_dtype, const void *from, int64_t from_
     gpu_line(on, &rp__gpu_copy_strips, gpu_pack_blocks(strips, width), &args);
 }
 
+void rp__gpu_op_fill(rp_dtype dtype, void *to, float value, int64_t n, const rp_on *on)
+{
+    fill_args args = { .to = gpu_address(to), .n = n, .value = value, .dtype = (int)dtype };
+
+    gpu_line(on, &rp__gpu_fill, gpu_blocks(n, FLAT_THREADS), &args);
+}
+
 void rp__gpu_op_parts_sum(rp_dtype dtype, const void *parts, int64_t stride, int64_t ranks, void *to, rp_dtype to_dtype, bool adds, int64_t n,
                           const rp_on *on)
 {

@@ -74,8 +74,8 @@ void rp__gpu_op_swiglu_backward(rp_dtype dtype, const void *gate, const void *up
 void rp__gpu_op_dropout(rp_dtype dtype, const void *x, void *to, rp_dtype to_dtype, bool adds, rp_stream stream, float p, int64_t rows, int64_t n,
                         const rp_on *on)
 {
-    dropout_args args = { .x = gpu_address(x), .to = gpu_address(to), .rows = rows, .n = n, .key = stream.key, .step = stream.step,
-                          .sample_base = stream.sample_base, .p = p, .kept = p < 1 ? 1.0f / (1.0f - p) : 0.0f, .dtype = (int)dtype,
+    dropout_args args = { .x = gpu_address(x), .to = gpu_address(to), .rows = rows, .n = n, .key = stream.key,
+                          .stream = gpu_stream(on, stream), .p = p, .kept = p < 1 ? 1.0f / (1.0f - p) : 0.0f, .dtype = (int)dtype,
                           .to_dtype = (int)to_dtype, .adds = adds, .packed = gpu_packed(n, x, to, NULL, NULL) };
 
     gpu_line(on, &rp__gpu_dropout, gpu_pack_blocks(rows, n), &args);

@@ -25,10 +25,11 @@ FN random4 philox(u64 key, u32 c0, u32 c1, u32 c2, u32 c3)
     return r;
 }
 
-/* rp__stream_block: the words of elements 4*block .. 4*block+3 of row `row` of a batch. */
-FN random4 stream_block(u64 key, i64 step, i64 sample_base, i64 row, i64 block)
+/* rp__stream_block: the words of elements 4*block .. 4*block+3 of row `row` of a batch. stream: the address of a step and a sample_base. */
+FN random4 stream_block(u64 key, u64 stream, i64 row, i64 block)
 {
-    u64 sample = (u64)(sample_base + row);
+    i64 step   = G(const i64, stream)[0];
+    u64 sample = (u64)(G(const i64, stream)[1] + row);
 
     return philox(key, (u32)block, (u32)sample, (u32)step, (u32)(sample >> 32) ^ (u32)((u64)step >> 32) << 16);
 }

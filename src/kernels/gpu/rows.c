@@ -13,7 +13,7 @@ void rp__gpu_op_cross_entropy_rows(const float *top, const float *sum, const flo
 
 void rp__gpu_op_cross_entropy_total(const float *loss, float weight, float *total, int64_t rows, const rp_on *on)
 {
-    loss_total_args args = { gpu_address(loss), gpu_address(total), rows, weight };
+    loss_total_args args = { gpu_address(loss), gpu_address(total), gpu_weight(on, weight), rows };
 
     gpu_line(on, &rp__gpu_cross_entropy_total, 1, &args);
 }

@@ -6,7 +6,7 @@
 #define ORDER_THREADS 256
 
 typedef struct { u64 top, sum, picked, labels, loss, lse; i64 rows; int ignore; } loss_rows_args;
-typedef struct { u64 loss, total; i64 rows; float weight; } loss_total_args;
+typedef struct { u64 loss, total, weight; i64 rows; } loss_total_args;       /* weight: the address of a float */
 typedef struct { u64 ids, order, first; i64 count, vocab; } order_args;
 
 #endif
