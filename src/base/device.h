@@ -17,6 +17,22 @@ typedef struct rp_on {
     struct rp_queue *queue;     /* kernels, copies and fills run later, in the order of this queue; NULL: they are complete when they return */
 } rp_on;
 
+/* Records of the calls of a queue. A record can be repeated with one call of the driver.
+ *   begin     note the calls of the queue from now on
+ *   end       stop, and return the record. NULL: a call needs the host, as a wait or a copy to or from host memory does, or memory ran out
+ *   same      do both have the same calls, with the same addresses and values? Neither may be prepared
+ *   prepare   make it ready for `repeat`; false: the driver refuses
+ *   free      NULL is fine */
+struct rp_record;
+typedef struct rp_records {
+    void (*begin)(const rp_on *on);
+    struct rp_record *(*end)(const rp_on *on);
+    bool (*same)(const struct rp_record *a, const struct rp_record *b);
+    bool (*prepare)(struct rp_record *r, const rp_on *on);
+    void (*repeat)(const struct rp_record *r, const rp_on *on);
+    void (*free)(struct rp_record *r);
+} rp_records;
+
 /* The functions of a device's memory. The memory space above (base/mem.h) does the counting. All take addresses; only reserve can fail. */
 typedef struct rp_memory {
     bool on_host;               /* the host reads and writes it like its own memory */
@@ -44,6 +60,7 @@ typedef struct rp_memory {
     void (*sync)(const rp_on *on);
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* forbids or allows access from ops; NULL: ops always have access */
     const char *(*failed)(const rp_on *on);     /* the first error of the queue so far, static text; NULL: none. A NULL function: there never is one */
+    const rp_records *records;          /* NULL: queues keep no records */
     void (*begin)(const rp_on *on);     /* host code that acts as a kernel takes its turn in the queue; NULL: the code does not run on the host */
 } rp_memory;
 

@@ -5,6 +5,7 @@
  *     arenas      ranges of addresses, and memory mapped there   memory.c
  *     functions   of the kernels, by their place in the list     launch.c
  *   rp_queue      a stream of it, and its first error            queue.c
+ *   rp_record     calls of a queue, repeated as a graph          record.c
  */
 #ifndef RP_GPU_H
 #define RP_GPU_H
@@ -66,6 +67,7 @@ struct rp_queue {
     int64_t pinned_used;
     int n_results;
     rp_gpu_result result[RP_GPU_RESULTS];
+    struct rp_record *record;                           /* calls are noted there; NULL: they are not (record.c) */
     const char *error;                                  /* the first one: `text`, or NULL */
     char text[RP_GPU_TEXT];
 };
@@ -89,6 +91,20 @@ void rp__gpu_close(struct rp_queue *q);
 void rp__gpu_sync(const rp_on *on);
 void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on);
 const char *rp__gpu_failed(const rp_on *on);
+/* A call of the driver that needs nothing from the host. `bytes`, `byte`: of a fill; of a copy with `from`. */
+typedef struct {
+    const rp_gpu_kernel *kernel;                        /* of a launch, else NULL */
+    void *function;
+    unsigned grid[3];
+    int byte;
+    uint64_t to, from, bytes;
+    _Alignas(16) unsigned char args[RP_GPU_ARGS_BYTES];
+} rp_gpu_call;
+/* Makes the call, and notes it if the queue has a record. */
+void rp__gpu_issue(struct rp_queue *q, const rp_gpu_call *call);
+/* A record with such a call cannot be repeated. */
+void rp__gpu_needs_host(struct rp_queue *q);
+extern const rp_records rp__gpu_records;
 /* Loads the kernels. Returns the reason if it cannot, else NULL. */
 const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text);
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "device/gpu.h"
@@ -72,16 +73,15 @@ const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
 
 void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args)
 {
-    struct rp_queue *q         = on->queue;
-    const rp_gpu *gpu          = q->gpu;
-    const rp_gpu_function key  = { .kernel = kernel };
-    const rp_gpu_function *f   = bsearch(&key, gpu->function, (size_t)rp__gpu_n_kernels, sizeof key, by_address);
-    void *parameters[]         = { (void *)args };
+    struct rp_queue *q        = on->queue;
+    const rp_gpu *gpu         = q->gpu;
+    const rp_gpu_function key = { .kernel = kernel };
+    const rp_gpu_function *f  = bsearch(&key, gpu->function, (size_t)rp__gpu_n_kernels, sizeof key, by_address);
 
     RP_BUG_IF(!f || grid_y >= 1 << 16 || grid_z >= 1 << 16 || grid_x > INT32_MAX);
     if (!grid_x || !grid_y || !grid_z) return;
     rp__gpu_enter(gpu);
-    int code = gpu->call.cuLaunchKernel(f->function, (unsigned)grid_x, (unsigned)grid_y, (unsigned)grid_z, (unsigned)kernel->threads, 1, 1,
-                                        (unsigned)kernel->shared_bytes, q->stream, parameters, NULL);
-    rp__gpu_noted(q, code, kernel->name);
+    rp_gpu_call call = { .kernel = kernel, .function = f->function, .grid = { (unsigned)grid_x, (unsigned)grid_y, (unsigned)grid_z } };
+    memcpy(call.args, args, (size_t)kernel->args_bytes);
+    rp__gpu_issue(q, &call);
 }

@@ -170,13 +170,15 @@ static void copy_in(struct rp_queue *q, void *to, const void *from, int64_t byte
     uint64_t a = address(to), b = address(from), n = (uint64_t)bytes;
 
     rp__gpu_enter(q->gpu);
-    if (!is_device(q->gpu, a) && !is_device(q->gpu, b)) {     /* both on the host */
+    bool to_device = is_device(q->gpu, a), from_device = is_device(q->gpu, b);
+    if (!to_device && !from_device) {       /* both on the host */
         rp__gpu_sync(&(rp_on){ .queue = q });
         memmove(to, from, (size_t)bytes);
     } else if (a < b + n && b < a + n) {
         slide(q, a, b, n);
     } else {
-        rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync(a, b, n, q->stream), "cuMemcpyAsync");
+        if (!to_device || !from_device) rp__gpu_needs_host(q);
+        rp__gpu_issue(q, &(rp_gpu_call){ .to = a, .from = b, .bytes = n });
     }
 }
 
@@ -192,7 +194,7 @@ static void fill_in(struct rp_queue *q, void *at, int byte, int64_t bytes)
 {
     rp__gpu_enter(q->gpu);
     if (is_device(q->gpu, address(at))) {
-        rp__gpu_noted(q, q->gpu->call.cuMemsetD8Async(address(at), (unsigned char)byte, (size_t)bytes, q->stream), "cuMemsetD8Async");
+        rp__gpu_issue(q, &(rp_gpu_call){ .to = address(at), .bytes = (uint64_t)bytes, .byte = byte });
         return;
     }
     rp__gpu_sync(&(rp_on){ .queue = q });
@@ -222,6 +224,6 @@ enum { GPU_ALIGN = 256 };
     const rp_memory rp__memory_##which = { .far = true, .align = GPU_ALIGN, .ready = which##_ready, .reserve = which##_reserve, \
                                            .release = which##_release, .commit = gpu_commit, .grow = which##_grow, .open = which##_open, \
                                            .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .put = rp__gpu_put, \
-                                           .sync = rp__gpu_sync, .failed = rp__gpu_failed, .begin = rp__gpu_sync };
+                                           .sync = rp__gpu_sync, .failed = rp__gpu_failed, .records = &rp__gpu_records, .begin = rp__gpu_sync };
 MEMORY(cuda)
 MEMORY(emu)

@@ -33,6 +33,7 @@ static bool open_stream(struct rp_queue *q)
 
 static void release(struct rp_queue *q)
 {
+    rp__gpu_records.free(q->record);
     for (int i = 0; i < q->n_stages; i++) q->gpu->call.cuMemFreeHost(q->stage[i].at);
     if (q->pinned) q->gpu->call.cuMemFreeHost(q->pinned);
     if (q->room) rp__gpu_release(q->gpu, q->room);
@@ -67,6 +68,7 @@ void rp__gpu_sync(const rp_on *on)
     struct rp_queue *q = on->queue;
 
     if (!q) return;
+    rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     rp__gpu_noted(q, q->gpu->call.cuStreamSynchronize(q->stream), "cuStreamSynchronize");
     for (int i = 0; i < q->n_results; i++) memcpy(q->result[i].to, q->pinned + q->result[i].at, (size_t)q->result[i].bytes);
@@ -90,6 +92,7 @@ void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t b
     struct rp_queue *q = on->queue;
 
     RP_BUG_IF(bytes > RP_GPU_PINNED_BYTES);
+    rp__gpu_needs_host(q);
     if (q->n_results == RP_GPU_RESULTS || q->pinned_used + bytes > RP_GPU_PINNED_BYTES) rp__gpu_sync(on);
     uint8_t *at = q->pinned + q->pinned_used;
     rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync((uint64_t)(uintptr_t)at, (uint64_t)(uintptr_t)from, (size_t)bytes, q->stream), "cuMemcpyAsync");
@@ -131,6 +134,7 @@ void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on)
 {
     struct rp_queue *q = on->queue;
 
+    rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     uint8_t *stage = stage_room(q, bytes);
     if (stage) memcpy(stage, from, (size_t)bytes);

@@ -31,6 +31,8 @@ void rp__model_free(rp_model *model);
 /* Make the rope tables for positions below `length` now, instead of at the first batch that needs them.
  * errors  RP_ERR_ARG beyond the model's context · RP_ERR_MEMORY */
 rp_status rp__model_reserve_length(rp_model *model, int64_t length);
+/* Do the calls of a pass depend on the values of its positions, and not on shapes alone? */
+bool rp__model_reads_positions(const rp_model *model);
 
 const rp_model_config *rp__model_config(const rp_model *model);
 rp_module *rp__model_root(rp_model *model);

@@ -148,6 +148,8 @@ static rp_status types_of(rp_model *m, const rp_model_batch *batch, rp_tensor **
     return RP_OK;
 }
 
+bool rp__model_reads_positions(const rp_model *m) { return m->rope[LONG_ROPE].cos != NULL; }
+
 /* As in transformers: one choice for the whole batch, by its largest position. Both tables have the same size, so a shapes-only context need not
  * know. */
 static bool goes_beyond(const rp_model *m, const rp_tensor *positions)

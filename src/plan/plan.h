@@ -56,6 +56,7 @@ struct rp_step_plan {
     int n_places;
     rp_placement placement;                     /* of a step; its `bound` is a lower bound for every placement of this step */
     uint64_t before;                            /* hash of the live memory at the beginning of a step, with addresses */
+    uint64_t id;                                /* unique in the process; 0: not asked for yet (rehearse/replay.c) */
     rp_step_usage found;
     double seconds, recompute_seconds;              /* step without replays · replays and waits for offloaded slots. Overlapped seconds are not
                                                      * counted (cost/overlap.h) */

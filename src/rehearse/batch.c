@@ -21,15 +21,6 @@ static rp_status batch_put(rp_ctx *ctx, const rp_meta *m, const char *name, cons
     return status;
 }
 
-static void batch_drop(rp_model_batch *t)
-{
-    rp_tensor_unref(t->tokens);
-    rp_tensor_unref(t->labels);
-    rp_tensor_unref(t->targets);
-    rp_tensor_unref(t->positions);
-    rp_tensor_unref(t->doc_start);
-}
-
 /* ---- masked models: rows that have a label, and their labels ---- */
 
 /* Unused entries refer to row 0 with the ignored label, so they add no loss. */
@@ -50,54 +41,90 @@ static void list_targets(const rp_engine *e, const rp_data_batch *b, int32_t *ta
     }
 }
 
-static rp_status fill_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
-{
-    int64_t room    = rp_meta_elems(rp_tensor_meta(t->targets));
-    int32_t *target = rp__host_alloc(e->ctx, 2 * room * (int64_t)sizeof *target);
+/* ---- the inputs of a step ---- */
 
-    if (!target) return RP_ERR_MEMORY;
-    list_targets(e, b, target, target + room, room);
-    rp_status status = rp_tensor_write_i32(t->targets, target, room);
-    if (status == RP_OK) status = rp_tensor_write_i32(t->labels, target + room, room);
-    rp__release(target);
+typedef struct { const char *name; rp_meta m; const int32_t *from; } batch_input;
+
+/* In the order of their tensors' creation. *masked becomes host memory of the caller, or NULL. errors RP_ERR_MEMORY */
+static rp_status list_inputs(const rp_engine *e, const rp_data_batch *b, int32_t **masked, batch_input in[RP_BATCH_INPUTS])
+{
+    rp_meta m    = rp_meta_2d(RP_I32, b->rows, b->length);
+    int64_t room = b->rows * rp__masking_most(e->recipe->loss.mask_probability, b->length);
+    bool masks   = rp__model_config(e->model)->both_ways;
+
+    *masked = NULL;
+    in[RP_BATCH_TOKENS]    = (batch_input){ "tokens", m, b->tokens };
+    in[RP_BATCH_LABELS]    = (batch_input){ "labels", masks ? rp_meta_1d(RP_I32, room) : m, b->labels };
+    in[RP_BATCH_TARGETS]   = (batch_input){ masks ? "targets" : NULL, in[RP_BATCH_LABELS].m, NULL };
+    in[RP_BATCH_POSITIONS] = (batch_input){ "positions", m, b->positions };
+    in[RP_BATCH_STARTS]    = (batch_input){ "doc_start", m, b->doc_start };
+    if (!masks || !b->labels) return RP_OK;
+    *masked = rp__host_alloc(e->ctx, 2 * room * (int64_t)sizeof **masked);
+    if (!*masked) return RP_ERR_MEMORY;
+    list_targets(e, b, *masked, *masked + room, room);
+    in[RP_BATCH_TARGETS].from = *masked;
+    in[RP_BATCH_LABELS].from  = *masked + room;
+    return RP_OK;
+}
+
+static rp_tensor **tensor_of(rp_model_batch *t, int i)
+{
+    rp_tensor **const all[RP_BATCH_INPUTS] = { &t->tokens, &t->labels, &t->targets, &t->positions, &t->doc_start };
+
+    return all[i];
+}
+
+rp_status rp__batch_open(rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+{
+    batch_input in[RP_BATCH_INPUTS];
+    int32_t *masked;
+
+    *t               = (rp_model_batch){ .padded = b->padded };
+    rp_status status = list_inputs(e, b, &masked, in);
+    for (int i = 0; i < RP_BATCH_INPUTS && status == RP_OK; i++)
+        if (in[i].name) status = batch_put(e->ctx, &in[i].m, in[i].name, in[i].from, tensor_of(t, i));
+    rp__release(masked);
+    if (status != RP_OK) rp__batch_close(t);
     return status;
 }
 
-static rp_status put_targets(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+void rp__batch_close(rp_model_batch *t)
 {
-    int64_t room = b->rows * rp__masking_most(e->recipe->loss.mask_probability, b->length);
-    rp_meta m    = rp_meta_1d(RP_I32, room);
-
-    RP_TRY(batch_put(e->ctx, &m, "labels", NULL, &t->labels));
-    RP_TRY(batch_put(e->ctx, &m, "targets", NULL, &t->targets));
-    return b->labels ? fill_targets(e, b, t) : RP_OK;
+    for (int i = 0; i < RP_BATCH_INPUTS; i++) rp_tensor_unref(*tensor_of(t, i));
+    *t = (rp_model_batch){ 0 };
 }
 
-/* ---- the batch ---- */
-
-static rp_status batch_fill(const rp_engine *e, const rp_data_batch *b, rp_model_batch *t)
+rp_batch_place rp__batch_place(rp_model_batch *t)
 {
-    rp_meta m = rp_meta_2d(RP_I32, b->rows, b->length);
+    rp_batch_place p = { { 0 } };
 
-    RP_TRY(batch_put(e->ctx, &m, "tokens", b->tokens, &t->tokens));
-    if (rp__model_config(e->model)->both_ways) RP_TRY(put_targets(e, b, t));
-    else RP_TRY(batch_put(e->ctx, &m, "labels", b->labels, &t->labels));
-    RP_TRY(batch_put(e->ctx, &m, "positions", b->positions, &t->positions));
-    return batch_put(e->ctx, &m, "doc_start", b->doc_start, &t->doc_start);
+    for (int i = 0; i < RP_BATCH_INPUTS; i++)
+        if (*tensor_of(t, i)) p.at[i] = rp__tensor_data(*tensor_of(t, i));
+    return p;
 }
 
-/* The tape keeps the batch's tensors alive as long as it needs them, so this function drops its own references. */
-rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
+rp_status rp__batch_send(const rp_engine *e, const rp_data_batch *b, const rp_batch_place *to)
+{
+    batch_input in[RP_BATCH_INPUTS];
+    int32_t *masked;
+    rp_status status = list_inputs(e, b, &masked, in);
+
+    for (int i = 0; i < RP_BATCH_INPUTS && status == RP_OK; i++)
+        if (in[i].name && in[i].from) rp__mem_put(e->ctx, to->at[i], in[i].from, rp_meta_bytes(&in[i].m));
+    rp__release(masked);
+    return status;
+}
+
+/* ---- the loss ---- */
+
+/* The tape keeps the batch's tensors alive as long as it needs them, so the caller may close the batch. */
+rp_status rp__batch_loss(rp_engine *e, const rp_model_batch *t, int64_t targets, rp_tensor **loss)
 {
     const rp_opt_int *chunks  = &e->recipe->loss.num_output_chunks;
     rp_attr_cross_entropy how = { .weight       = rp__loss_weight(targets),
                                   .ignore_index = (int32_t)e->recipe->loss.ignore_index,
                                   .chunks       = chunks->set ? chunks->value : 0,
                                   .keeps_logits = e->variant.keeps_logits };
-    rp_model_batch t          = { .padded = b->padded };
-    rp_status status          = batch_fill(e, b, &t);
 
-    if (status == RP_OK) status = rp__model_loss(e->model, &t, &how, loss);
-    batch_drop(&t);
-    return status;
+    return rp__model_loss(e->model, t, &how, loss);
 }

@@ -66,6 +66,7 @@ static rp_status open_gather(rp_engine *e)
 
 rp_status rp__engine_choose(rp_engine *e, const rp_recipe *recipe)
 {
+    rp__replays_free(e);
     e->recipe  = recipe;
     e->variant = rp__recipe_variant(recipe);
     rp__selection_close(&e->selection);
@@ -136,6 +137,7 @@ rp_status rp__engine_states(rp_engine *e)
     };
     int n                  = rp__model_n_params(e->model);
 
+    rp__replays_free(e);
     rp__optim_free(e->optim);
     e->optim = NULL;
     if (config.offload) RP_TRY(make_folder(e));
@@ -167,6 +169,7 @@ void rp__engine_close(rp_engine *e)
         rp__tape_ctx(e->ctx)->wide_grads = rp__tape_ctx(e->ctx)->records_frozen = false;
         rp__tape_ctx(e->ctx)->verify     = RP_TAPE_VERIFY_NEVER;
     }
+    if (e->ctx) rp__replays_free(e);
     if (e->offloads) rp_set_offload(e->ctx, NULL);
     rp__selection_close(&e->selection);
     rp__optim_free(e->optim);

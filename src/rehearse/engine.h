@@ -2,6 +2,7 @@
  *
  *   engine.c   opens and closes everything a step needs
  *   step.c     one optimizer step, one validation score
+ *   replay.c   repeats recorded steps on a GPU
  *   batch.c    a batch as tensors, and its loss
  *   time.c     the seconds of a step on shapes, by the cost table
  *
@@ -52,6 +53,8 @@ typedef struct {
     rp_plan *follow;                    /* the plan that steps follow; NULL: fates of the recipe, addresses of the pool */
     rp_step_variant variant;            /* of its steps, unless the plan followed has its own */
     rp_step_time *time;                 /* adds up seconds; may be NULL */
+    struct rp_replays *replays;         /* of this engine's steps; NULL: none yet */
+    struct rp_replay *replay;           /* that the running step records or repeats; NULL: neither */
     const rp_micro_shape *micro;        /* shape of each micro-batch of a rehearsal; NULL: full length */
 } rp_engine;
 
@@ -89,9 +92,32 @@ static inline rp_step_usage rp__step_usage(const rp_step_result *r)
  * errors  RP_ERR_NONFINITE before the update if it is known by then, "loss of step 7 is nan". A queued step ends first, with updates that do nothing
  * · RP_ERR_BACKEND · as rp__data_batch, rp__backward · RP_ERR_MEMORY */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
-/* Computes the sum of -log p over the batch's targets, divided by `targets`. A batch without data has only its shape (rehearse/batch.c).
- * errors as rp__model_loss */
-rp_status rp__batch_loss(rp_engine *e, const rp_data_batch *batch, int64_t targets, rp_tensor **loss);
+/* A batch as tensors (rehearse/batch.c). open: creates them; a batch without data has only its shape. close drops the references. place: their
+ * addresses. send: copies another batch of these shapes there. errors RP_ERR_MEMORY */
+enum { RP_BATCH_TOKENS, RP_BATCH_LABELS, RP_BATCH_TARGETS, RP_BATCH_POSITIONS, RP_BATCH_STARTS, RP_BATCH_INPUTS };
+typedef struct { void *at[RP_BATCH_INPUTS]; } rp_batch_place;
+rp_status rp__batch_open(rp_engine *e, const rp_data_batch *batch, rp_model_batch *out);
+void rp__batch_close(rp_model_batch *batch);
+rp_batch_place rp__batch_place(rp_model_batch *batch);
+rp_status rp__batch_send(const rp_engine *e, const rp_data_batch *batch, const rp_batch_place *to);
+/* Computes the sum of -log p over the batch's targets, divided by `targets`. errors as rp__model_loss */
+rp_status rp__batch_loss(rp_engine *e, const rp_model_batch *batch, int64_t targets, rp_tensor **loss);
+/* ---- replays: a step that follows a placed plan makes the same launches each time, so a device with records repeats them (rehearse/replay.c) ---- */
+
+/* Sets e->replay for a queued step. Returns true if the step can be repeated, instead of run, with rp__replay_micro for each micro-batch. */
+bool rp__replay_open(rp_engine *e);
+/* Around the launches of micro-batch i of a step that runs. Its inputs are at `place`. Without e->replay they do nothing. */
+void rp__replay_begin(rp_engine *e);
+void rp__replay_end(rp_engine *e, int64_t i, const rp_batch_place *place);
+/* After a step: notes its result if it succeeded, else forgets its records (result NULL). */
+void rp__replay_close(rp_engine *e, const rp_step_result *result);
+/* Queues micro-batch i with the inputs of `batch`. errors RP_ERR_MEMORY */
+rp_status rp__replay_micro(rp_engine *e, int64_t i, const rp_data_batch *batch);
+/* The memory and the work of the step that was recorded. */
+void rp__replay_usage(const rp_engine *e, rp_step_result *out);
+/* Forgets all steps, because they would differ from now on. */
+void rp__replays_free(rp_engine *e);
+
 static inline float rp__loss_weight(int64_t targets) { return targets ? 1.0f / (float)targets : 0; }
 /* Call these if e->time is set: before and after a step, after a forward, after the update (rehearse/time.c). */
 void rp__time_begin(rp_engine *e);

@@ -42,13 +42,13 @@ static void part_ends(const rp_engine *e, const char *name, double began)
 }
 
 /* The recipe's policy is nested inside the policies of the context. */
-static rp_status recorded_loss(rp_engine *e, const rp_data_batch *b, int64_t targets, rp_tensor **loss)
+static rp_status recorded_loss(rp_engine *e, const rp_model_batch *t, int64_t targets, rp_tensor **loss)
 {
     rp_policy *policy = e->selection.policy;
     double began      = rp__watch_begin(e->ctx);
 
     if (policy) RP_TRY(rp__policy_push(e->ctx, policy));
-    rp_status status = rp__batch_loss(e, b, targets, loss);
+    rp_status status = rp__batch_loss(e, t, targets, loss);
     if (policy) rp__policy_pop(e->ctx);
     part_ends(e, "forward", began);
     return status;
@@ -129,41 +129,71 @@ static rp_status check_loss(const rp_engine *e, const rp_data *data, const rp_te
     return isfinite(value) ? RP_OK : bad_loss(e, value);
 }
 
-static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out)
+static rp_status after_forward(rp_engine *e, rp_step_result *out)
 {
-    rp_data_batch b = full_batch(e->recipe, &e->recipe->dataset, e->recipe->batch_size);
-    rp_tensor *loss = NULL;
+    rp_status status = e->time ? rp__time_forward(e) : RP_OK;
     rp_mem now;
 
-    if (e->micro) {
-        b.rows   = e->micro[micro].rows;
-        b.length = e->micro[micro].length;
-    }
-    RP_TRY(read_batch(e, data, step, micro, &b));
-    rp__pass_begin(e->ctx, step, b.sample_base);
-    if (e->queued) queue_begin(e, !micro, targets);
-    RP_TRY(rp__prefetch_pass(e->ctx));
-    RP_TRY(recorded_loss(e, &b, targets, &loss));
-    rp_status status = e->time ? rp__time_forward(e) : RP_OK;
     rp_mem_read(e->ctx, 0, false, &now);
     out->saved_bytes = now.live_at[RP_MEM_SAVED];
-    if (status == RP_OK && e->explain) status = rp__explain_slots(e->explain);
+    return status == RP_OK && e->explain ? rp__explain_slots(e->explain) : status;
+}
+
+static rp_status open_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_data_batch *b)
+{
+    *b = full_batch(e->recipe, &e->recipe->dataset, e->recipe->batch_size);
+    if (e->micro) {
+        b->rows   = e->micro[micro].rows;
+        b->length = e->micro[micro].length;
+    }
+    RP_TRY(read_batch(e, data, step, micro, b));
+    rp__pass_begin(e->ctx, step, b->sample_base);
+    if (e->queued) queue_begin(e, !micro, targets);
+    return RP_OK;
+}
+
+/* *place: of its inputs. The last micro-batch of a step is recorded with the update. */
+static rp_status micro_batch(rp_engine *e, rp_data *data, int64_t step, int64_t micro, int64_t targets, rp_step_result *out, rp_batch_place *place)
+{
+    rp_tensor *loss = NULL;
+    rp_data_batch b;
+    rp_model_batch t;
+
+    RP_TRY(open_batch(e, data, step, micro, targets, &b));
+    RP_TRY(rp__prefetch_pass(e->ctx));
+    RP_TRY(rp__batch_open(e, &b, &t));
+    *place = rp__batch_place(&t);
+    rp__replay_begin(e);
+    rp_status status = recorded_loss(e, &t, targets, &loss);
+    rp__batch_close(&t);
+    RP_TRY(status);
+    status = after_forward(e, out);
     if (status == RP_OK) status = check_loss(e, data, loss, out);
     if (status == RP_OK) status = backward(e, loss);
     rp_tensor_unref(loss);
     return status;
 }
 
-static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
+static rp_status targets_of(const rp_engine *e, rp_data *data, int64_t step, int64_t *targets)
 {
     rp_data_step all = { 0 };
     double began     = rp__watch_begin(e->ctx);
 
     if (data) RP_TRY(rp__data_step(data, step, &all));
     rp__watch_end(e->ctx, (rp_span){ .doing = RP_DOING_DATA, .name = "targets", .began = began });
+    *targets = all.targets;
+    return RP_OK;
+}
+
+static rp_status accumulate(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out, rp_batch_place *place)
+{
+    int64_t targets;
+
+    RP_TRY(targets_of(e, data, step, &targets));
     for (int64_t i = 0, n = e->recipe->gradient_accumulation_steps; i < n; i++) {
         rp__tape_ctx(e->ctx)->carries = !e->recipe->dist.sync_each_batch && i + 1 < n;
-        RP_TRY(micro_batch(e, data, step, i, all.targets, out));
+        RP_TRY(micro_batch(e, data, step, i, targets, out, place));
+        if (i + 1 < n) rp__replay_end(e, i, place);
     }
     return RP_OK;
 }
@@ -235,10 +265,12 @@ static rp_status update_all(rp_engine *e, bool real, double *norm)
 static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
 {
     bool clips = e->recipe->clip_grad_norm.set;
+    rp_batch_place place;
 
-    RP_TRY(accumulate(e, data, step, out));
+    RP_TRY(accumulate(e, data, step, out, &place));
     if (!e->variant.in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
     if (e->queued && !clips) rp__optim_queue_norm(e->optim, 0);
+    rp__replay_end(e, e->recipe->gradient_accumulation_steps - 1, &place);
     if (e->queued) return queue_end(e, out);
     if (clips) return RP_OK;
     RP_TRY(norm_of_all(e, data != NULL, &out->grad_norm));
@@ -264,6 +296,37 @@ static void clear(rp_engine *e)
     if (e->follow) rp__step_follow(e->ctx, NULL);
 }
 
+/* The step as it was recorded: the host builds no tape and takes no memory. */
+static rp_status repeat_step(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
+{
+    rp_data_batch b;
+    int64_t targets;
+
+    RP_TRY(targets_of(e, data, step, &targets));
+    for (int64_t i = 0; i < e->recipe->gradient_accumulation_steps; i++) {
+        RP_TRY(open_batch(e, data, step, i, targets, &b));
+        RP_TRY(rp__replay_micro(e, i, &b));
+    }
+    RP_TRY(queue_end(e, out));
+    rp__replay_usage(e, out);
+    return RP_OK;
+}
+
+static rp_status whole_step(rp_engine *e, rp_data *data, int64_t step, rp_step_result *out)
+{
+    rp__tape_stats(e->ctx, &out->work);
+    rp_mem_read(e->ctx, 0, true, &out->memory);
+    rp_status status = set_out(e);
+    if (status == RP_OK) status = run_step(e, data, step, out);
+    if (status == RP_OK) status = rp__optim_settle(e->optim);
+    clear(e);
+    if (status != RP_OK) return status;
+    if (e->time) rp__time_update(e);
+    rp__tape_stats(e->ctx, &out->work);
+    rp_mem_read(e->ctx, 0, false, &out->memory);
+    return RP_OK;
+}
+
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
 {
     rp_step_result result = { 0 };
@@ -271,18 +334,10 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
     if (e->follow) e->variant = e->follow->variant;
     e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
     e->queued = queues(e, data);
-    rp__tape_stats(e->ctx, &result.work);
-    rp_mem_read(e->ctx, 0, true, &result.memory);
-    rp_status status = set_out(e);
-    if (status == RP_OK) status = run_step(e, data, step, &result);
-    if (status == RP_OK) status = rp__optim_settle(e->optim);
-    clear(e);
-    if (status != RP_OK) return status;
-    if (e->time) rp__time_update(e);
-    rp__tape_stats(e->ctx, &result.work);
-    rp_mem_read(e->ctx, 0, false, &result.memory);
-    *out = result;
-    return RP_OK;
+    rp_status status = rp__replay_open(e) ? repeat_step(e, data, step, &result) : whole_step(e, data, step, &result);
+    rp__replay_close(e, status == RP_OK ? &result : NULL);
+    if (status == RP_OK) *out = result;
+    return status;
 }
 
 /* ---- validation ---- */
@@ -290,10 +345,14 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
 static rp_status score_batch(rp_engine *e, rp_data *data, const rp_data_batch *b, int64_t targets, double *mean)
 {
     rp_tensor *loss;
+    rp_model_batch t;
 
     RP_TRY(rp__prefetch_pass(e->ctx));
-    RP_TRY(rp__batch_loss(e, b, targets, &loss));
-    rp_status status = read_loss(e, data, loss, mean);
+    RP_TRY(rp__batch_open(e, b, &t));
+    rp_status status = rp__batch_loss(e, &t, targets, &loss);
+    rp__batch_close(&t);
+    RP_TRY(status);
+    status = read_loss(e, data, loss, mean);
     rp_tensor_unref(loss);
     return status;
 }

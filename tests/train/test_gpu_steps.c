@@ -1,4 +1,4 @@
-/* Claims about steps on a GPU, which is emulated: the host waits once, at their end, and no schedule changes a bit. */
+/* Claims about steps on a GPU, which is emulated: the host waits once, and steps that are repeated as graphs have the bits of steps that run. */
 /* ctest: device-free level-free */
 #include "loop_test.h"
 
@@ -169,6 +169,193 @@ static void an_error_of_the_device_names_the_step(void **state)
     run_close(&r);
 }
 
+/* ---- graphs ---- */
+
+/* Calls of the driver since the start; those that only ask are counted, too. */
+static int64_t driver_calls(void)
+{
+    int64_t n = 0;
+
+#define RP_CUDA(name, parameters) n += rp__emulate_calls(#name);
+#include "device/cuda.def"
+#undef RP_CUDA
+    return n;
+}
+
+static int64_t captures(void) { return rp__emulate_calls("cuStreamBeginCapture_v2"); }
+static int64_t repeats(void) { return rp__emulate_calls("cuGraphLaunch"); }
+
+static run opened(const char *model, const char *out, const char *const *setting)
+{
+    run r = run_open(&dir, model, out, setting);
+
+    assert_ok(r.ctx, r.status);
+    return r;
+}
+
+static void step(run *r)
+{
+    rp_metrics line;
+
+    assert_ok(r->ctx, rp__trainer_step(r->trainer, &line));
+}
+
+/* Each micro-batch is four inputs, the step block and a graph; a step ends with one copy and one wait. */
+static void a_repeated_step_is_a_few_calls_of_the_driver(void **state)
+{
+    (void)state;
+    enum { MICRO = 5 };
+    run r = opened("llama", "out", RUN("device=emu", "gradient_accumulation_steps=5", "clip_grad_norm=0.5"));
+    int64_t captured = captures(), called = driver_calls();
+
+    step(&r);
+    assert_int_equal(captures(), captured);
+    assert_true(driver_calls() - called > 500);
+    step(&r);
+    assert_true(captures() > captured);
+    for (int i = 0; i < 5; i++) {
+        int64_t before = driver_calls(), graphs = repeats();
+        captured       = captures();
+        step(&r);
+        assert_int_equal(driver_calls() - before, MICRO * (4 + 1 + 1) + 2);
+        assert_int_equal(repeats() - graphs, MICRO);
+        assert_int_equal(captures(), captured);
+    }
+    run_close(&r);
+}
+
+/* The first micro-batch assigns gradients, further ones add, the last one updates. */
+static void micro_batches_that_make_the_same_calls_share_a_graph(void **state)
+{
+    (void)state;
+    int64_t before = captures();
+    run r          = opened("llama", "out", RUN("device=emu", "gradient_accumulation_steps=6"));
+
+    for (int i = 0; i < 3; i++) step(&r);
+    assert_int_equal(captures() - before, 3);
+    run_close(&r);
+}
+
+static void assert_graphs_change_nothing(const char *model, const char *const *setting)
+{
+    int64_t before = repeats();
+
+    assert_int_equal(setenv("REPRISE_GRAPHS", "off", 1), 0);
+    run_whole(&dir, model, "off", setting);
+    assert_int_equal(repeats(), before);
+    assert_int_equal(unsetenv("REPRISE_GRAPHS"), 0);
+    run_whole(&dir, model, "on", setting);
+    assert_true(repeats() > before);
+    assert_same_metrics(&dir, "off", "on");
+    assert_same_final(&dir, "off", "on");
+    temp_remove(&dir);
+    dir = loop_dir();
+}
+
+/* The learning rate, dropout's random numbers, random rounding and the number of targets differ in every step. */
+static void graphs_change_no_bit(void **state)
+{
+    (void)state;
+    assert_graphs_change_nothing("gpt2", RUN("device=emu", "max_steps=6", "lr_scheduler={name: cosine, num_warmup_steps: 2}", "clip_grad_norm=0.5"));
+    assert_graphs_change_nothing("gpt2", RUN("device=emu", "max_steps=5", "dtype=bf16", "optimizer.state_dtype=bf16", "optimizer.rounding=stochastic",
+                                             "gradient_accumulation_steps=3"));
+    assert_graphs_change_nothing("llama", RUN("device=emu", "max_steps=5", "optimizer_in_bwd=true", "enable_activation_checkpointing=true"));
+    assert_graphs_change_nothing("llama", RUN("device=emu", "max_steps=5", "optimizer={name: sgd, momentum: 0.9}"));
+}
+
+/* Each shape of a padded batch has its own plan, and so its own graph. */
+static void batches_of_other_shapes_are_captured_anew(void **state)
+{
+    (void)state;
+    enum { DOCUMENTS = 20, TOKENS = DOCUMENTS / 2 * (5 + 9) };
+    static const int length[] = { 5, 9 };
+    uint16_t ids[TOKENS];
+    int64_t before = captures();
+    char set[300];
+    int n = 0;
+
+    for (int d = 0; d < DOCUMENTS; d++) {
+        for (int i = 1; i < length[d % 2]; i++) ids[n++] = (uint16_t)(1 + (7 * d + i) % 60);
+        ids[n++] = 0;
+    }
+    temp_write(&dir, "two.bin", ids, sizeof ids);
+    snprintf(set, sizeof set, "dataset={path: %s/two.bin, format: tokens, packed: false}", dir.path);
+    assert_graphs_change_nothing("llama", RUN("device=emu", "batch_size=1", set));
+    assert_int_equal(captures() - before, 2);
+}
+
+/* Memory that stays between steps is part of a plan. Steps without one are not repeated. */
+static void a_step_whose_memory_has_moved_is_not_repeated(void **state)
+{
+    (void)state;
+    rp_metrics line;
+    rp_meta meta     = rp_meta_1d(RP_F32, 1000);
+    rp_tensor *block = NULL;
+    run r            = opened("llama", "out", RUN("device=emu"));
+
+    for (int i = 0; i < 3; i++) step(&r);
+    int64_t before = repeats();
+    assert_ok(r.ctx, rp_tensor_new(r.ctx, &meta, RP_MEM_PARAM, &block));
+    assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_STATE);
+    if (!strstr(rp_error(r.ctx), "the live memory before the step differs from the plan")) fail_msg("%s", rp_error(r.ctx));
+    assert_int_equal(repeats(), before);
+    rp_tensor_unref(block);
+    step(&r);
+    assert_int_equal(repeats() - before, 1);
+    run_close(&r);
+}
+
+/* The driver may have no room for a graph. The run goes on without. */
+static void a_driver_that_refuses_a_graph_costs_nothing_but_time(void **state)
+{
+    (void)state;
+    static const char *const refusing[] = { "cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags" };
+
+    run_whole(&dir, "llama", "plain", RUN("device=emu", "max_steps=5"));
+    for (int i = 0; i < RP_COUNT(refusing); i++) {
+        int64_t before = repeats();
+        rp__emulate_fail(refusing[i], 1, CUDA_ERROR_OUT_OF_MEMORY);
+        run_whole(&dir, "llama", refusing[i], RUN("device=emu", "max_steps=5"));
+        assert_int_equal(repeats(), before);
+        assert_same_metrics(&dir, "plain", refusing[i]);
+        assert_same_final(&dir, "plain", refusing[i]);
+    }
+}
+
+static void assert_not_captured(const char *const *setting)
+{
+    int64_t before = captures();
+
+    run_whole(&dir, "llama", "out", setting);
+    assert_int_equal(captures(), before);
+    temp_remove(&dir);
+    dir = loop_dir();
+}
+
+static void a_step_that_needs_the_host_is_not_captured(void **state)
+{
+    (void)state;
+    assert_not_captured(RUN("device=emu", "max_steps=4", "dist.state_offload=true"));
+    assert_not_captured(RUN("device=emu", "max_steps=4", "enable_activation_checkpointing=true", "activation_checkpointing.verify=always"));
+    assert_not_captured(RUN("device=emu", "max_steps=4", "profile=true"));
+}
+
+/* The third step is a graph. */
+static void a_repeated_loss_that_is_not_finite_is_named(void **state)
+{
+    (void)state;
+    run r = opened("llama", "out", RUN("device=emu"));
+    rp_metrics line;
+
+    for (int i = 0; i < 3; i++) step(&r);
+    int64_t before = repeats();
+    rp_elem_put(rp__model_param(rp__trainer_model(r.trainer), 0)->tensor, 100, NAN);
+    assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_NONFINITE);
+    if (!strstr(rp_error(r.ctx), "loss of step 4 is nan")) fail_msg("%s", rp_error(r.ctx));
+    assert_int_equal(repeats() - before, 1);
+    run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +364,14 @@ int main(void)
         TEST(a_step_has_the_same_bits_under_every_schedule),
         TEST(clipping_is_the_same_as_on_the_host),
         TEST(a_loss_that_is_not_finite_is_named_and_updates_nothing),
+        TEST(a_repeated_step_is_a_few_calls_of_the_driver),
+        TEST(micro_batches_that_make_the_same_calls_share_a_graph),
+        TEST(graphs_change_no_bit),
+        TEST(batches_of_other_shapes_are_captured_anew),
+        TEST(a_step_whose_memory_has_moved_is_not_repeated),
+        TEST(a_driver_that_refuses_a_graph_costs_nothing_but_time),
+        TEST(a_step_that_needs_the_host_is_not_captured),
+        TEST(a_repeated_loss_that_is_not_finite_is_named),
         TEST(an_error_of_the_device_names_the_step),      /* last: the driver stays broken */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,11 @@
 #ifndef RP_GPU_ARGS_H
 #define RP_GPU_ARGS_H
 
+#ifndef __CUDACC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"     /* launches are compared by their bytes (device/record.c) */
+#endif
+
 /* Elements that a thread handles at a time; `packed` says that all rows can be read as whole packs of 16-byte words. */
 #define PACK 8
 #define FLAT_THREADS 256        /* of a block of the kernels over single elements */
@@ -18,7 +23,7 @@ typedef struct { u64 loss, results; } step_loss_args;
 typedef struct { u64 squares, results; i64 n; double most; } step_norm_args;
 
 /* to (+)= formula(x, y, factor) */
-typedef struct { u64 x, y, to; i64 n; float factor; int dtype, to_dtype, adds, packed; } flat_args;
+typedef struct { u64 x, y, to; i64 n; float factor; int dtype, to_dtype, adds, packed, padding; } flat_args;
 typedef struct { u64 gate, up, dy, dgate, dup; i64 n; int dtype, dgate_dtype, dup_dtype, dgate_adds, dup_adds, packed; } swiglu_args;
 typedef struct { u64 x, to; i64 rows, n; u64 key, stream; float p, kept; int dtype, to_dtype, adds, packed; } dropout_args;
 
@@ -28,19 +33,19 @@ typedef struct { u64 parts, to; i64 stride, ranks, n; int dtype, to_dtype, adds,
 typedef struct { u64 table, ids, y; i64 count, n; int dtype, packed; } embedding_args;
 typedef struct { u64 dy, order, first, dtable; i64 vocab, n; int dtype, dtable_dtype, adds, packed; } embedding_backward_args;
 typedef struct { u64 x, positions, cosine, sine, to; i64 tokens, heads, d, half; float sign; int dtype, to_dtype, adds; } rotary_args;
-typedef struct { u64 from, other, place, factor, to; i64 tokens, k, n; int dtype, to_dtype, adds, packed, team; } places_args;
+typedef struct { u64 from, other, place, factor, to; i64 tokens, k, n; int dtype, to_dtype, adds, packed, team, padding; } places_args;
 
 /* Rows of a norm. team: threads of a row. */
-typedef struct { u64 x, w, b, y, mean, rstd; i64 rows, n; float eps, plus; int dtype, packed, team; } norm_args;
+typedef struct { u64 x, w, b, y, mean, rstd; i64 rows, n; float eps, plus; int dtype, packed, team, padding; } norm_args;
 typedef struct { u64 x, w, mean, rstd, dy, dx; i64 rows, n; float plus; int dtype, dx_dtype, adds, packed, team; } norm_backward_args;
 /* Sums over the rows of a part: dw and db, or dw alone if db is 0. */
-typedef struct { u64 x, mean, rstd, dy, dw, db; i64 rows, n; int parts, dtype, packed; } norm_parts_args;
-typedef struct { u64 from, to; i64 n; int parts, to_dtype, adds; } add_parts_args;
-typedef struct { u64 x, sum; i64 rows, n; int dtype, sum_dtype, adds; } columns_args;
+typedef struct { u64 x, mean, rstd, dy, dw, db; i64 rows, n; int parts, dtype, packed, padding; } norm_parts_args;
+typedef struct { u64 from, to; i64 n; int parts, to_dtype, adds, padding; } add_parts_args;
+typedef struct { u64 x, sum; i64 rows, n; int dtype, sum_dtype, adds, padding; } columns_args;
 
 typedef struct { u64 x, y, which; i64 outer, n, inner; float factor; int dtype, y_dtype, adds, packed, team; } reduce_args;
-typedef struct { u64 x, dy, to; i64 rows, n; int dtype, to_dtype, adds, packed, team; } softmax_args;
-typedef struct { u64 logits, starts, sums, dx; i64 rows, n, each; int dtype, dx_dtype, adds, packed, team; } softmax_sums_args;
+typedef struct { u64 x, dy, to; i64 rows, n; int dtype, to_dtype, adds, packed, team, padding; } softmax_args;
+typedef struct { u64 logits, starts, sums, dx; i64 rows, n, each; int dtype, dx_dtype, adds, packed, team, padding; } softmax_sums_args;
 typedef struct { u64 logits, weights, choices, dweights, dlogits; i64 rows, n, k; int dtype, d_dtype, adds, renormalise; } route_args;
 
 /* Rows of logits, or of the classes first … first + n - 1 of wider rows. cap 0: none. */
@@ -48,11 +53,11 @@ typedef struct {
     u64 logits, labels, loss, lse, top, sum, picked, d, dloss, weight;      /* weight: the address of a float */
     i64 rows, n, first;
     float cap;
-    int ignore, dtype, d_dtype, adds, packed, team;
+    int ignore, dtype, d_dtype, adds, packed, team, padding;
 } loss_args;
 
-typedef struct { u64 w, a, b, norm, wide; i64 out, in, rank; float factor; int dtype, in_out; } weight_norm_args;
-typedef struct { u64 x, m, n, b, dy, y, dx, dm; i64 rows, k; int dtype, dx_dtype, dm_dtype, dx_adds, dm_adds; } magnitude_args;
+typedef struct { u64 w, a, b, norm, wide; i64 out, in, rank; float factor; int dtype, in_out, padding; } weight_norm_args;
+typedef struct { u64 x, m, n, b, dy, y, dx, dm; i64 rows, k; int dtype, dx_dtype, dm_dtype, dx_adds, dm_adds, padding; } magnitude_args;
 
 /* One tensor's update; the factors are those of kernels/cpu/optim.c. now: the step block. clipped: the gradient's factor is its results.clip. */
 typedef struct {
@@ -60,12 +65,20 @@ typedef struct {
     i64 n, first;
     double decay;
     float weight_decay, eps, momentum, w1, b2, w2;
-    int param_dtype, grad_dtype, state_dtype, stochastic, clipped;
+    int param_dtype, grad_dtype, state_dtype, stochastic, clipped, padding;
 } optim_args;
 typedef struct { u64 from, sums, total; i64 first, n, tiles, length; int dtype, spans; } squares_args;
 
 /* C[m,n] = op(A) op(B). parts > 1: part z, `depth` deep, goes to partial[z], and product_add_parts adds the parts in order. `paired`: two neighbours of
  * a row of C can be written at once. Products of experts have `first`, the address of the start of each expert's rows. */
-typedef struct { u64 A, B, C, bias, partial, first; i64 m, n, k, depth, experts; int ab, c, transpose_a, transpose_b, adds, parts, paired; } product_args;
+typedef struct {
+    u64 A, B, C, bias, partial, first;
+    i64 m, n, k, depth, experts;
+    int ab, c, transpose_a, transpose_b, adds, parts, paired, padding;
+} product_args;
+
+#ifndef __CUDACC__
+#pragma GCC diagnostic pop
+#endif
 
 #endif

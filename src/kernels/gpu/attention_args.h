@@ -2,6 +2,11 @@
 #ifndef RP_GPU_ATTENTION_ARGS_H
 #define RP_GPU_ATTENTION_ARGS_H
 
+#ifndef __CUDACC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"     /* launches are compared by their bytes (device/record.c) */
+#endif
+
 #define ATTENTION_TILE 64       /* queries that share an entry of the table of ranges */
 #define ATTENTION_STEP_BITS 42
 
@@ -21,12 +26,16 @@ typedef struct {
     float inner, outer;
     float kept;                         /* 1 / (1 - dropout) */
     unsigned limit;                     /* a probability is dropped if its random word is below */
-    unsigned char causal, capped, flipped, dtype, g_dtype, first_dtype, second_dtype, first_adds, second_adds, first_paired, second_paired;
+    unsigned char causal, capped, flipped, dtype, g_dtype, first_dtype, second_dtype, first_adds, second_adds, first_paired, second_paired, padding;
 } attention_args;
 
 /* ranges[batch, queries]: the keys that a query sees, as two int. tiles[batch, tiles of queries]: a tile_range as four int. */
 typedef struct { u64 doc_start, ranges, tiles; i64 doc_batch_step, doc_row_step; int queries, keys, window, causal; } attention_ranges_args;
 
-typedef struct { attention_part out, g; u64 delta; i64 rows; int queries, heads, dim, dtype, g_dtype; } attention_delta_args;
+typedef struct { attention_part out, g; u64 delta; i64 rows; int queries, heads, dim, dtype, g_dtype, padding; } attention_delta_args;
+
+#ifndef __CUDACC__
+#pragma GCC diagnostic pop
+#endif
 
 #endif

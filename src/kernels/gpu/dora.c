@@ -12,7 +12,7 @@ void rp__gpu_op_weight_norm(rp_dtype dtype, rp_dtype w_dtype, const void *w, con
 {
     (void)w_dtype;
     weight_norm_args args = { gpu_address(w), gpu_address(a), gpu_address(b), gpu_address(norm), gpu_address(scratch), out, in, rank, factor,
-                              (int)dtype, in_out };
+                              (int)dtype, in_out, 0 };
 
     gpu_line(on, &rp__gpu_weight_norm_half, gpu_blocks(rank * (in_out ? out : in), FLAT_THREADS), &args);
     if (in_out) gpu_line(on, &rp__gpu_weight_norm_columns, gpu_blocks(out, 32), &args);

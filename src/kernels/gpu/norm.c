@@ -34,7 +34,7 @@ static int parts_of(int64_t rows)
 
 static void add_parts(const rp_on *on, const float *from, int parts, int64_t n, void *to, rp_dtype dtype, bool adds)
 {
-    add_parts_args args = { gpu_address(from), gpu_address(to), n, parts, (int)dtype, adds };
+    add_parts_args args = { gpu_address(from), gpu_address(to), n, parts, (int)dtype, adds, 0 };
 
     gpu_line(on, &rp__gpu_add_parts, gpu_blocks(n, 32), &args);
 }
@@ -50,7 +50,7 @@ void rp__gpu_op_rmsnorm_backward(rp_dtype dtype, const void *x, const void *w, f
 {
     int team = gpu_team(n), parts = parts_of(rows);
     norm_parts_args sums = { gpu_address(x), 0, gpu_address(rstd), gpu_address(dy), gpu_address(scratch), 0, rows, n, parts, (int)dtype,
-                             gpu_packed(n, x, dy, NULL, NULL) };
+                             gpu_packed(n, x, dy, NULL, NULL), 0 };
     norm_backward_args d = { .x = gpu_address(x), .w = gpu_address(w), .rstd = gpu_address(rstd), .dy = gpu_address(dy), .dx = gpu_address(dx),
                              .rows = rows, .n = n, .plus = plus, .dtype = (int)dtype, .dx_dtype = (int)dtype, .adds = dx_adds,
                              .packed = gpu_packed(n, x, w, dy, dx), .team = team };
@@ -73,7 +73,7 @@ void rp__gpu_op_layernorm_backward(rp_dtype dtype, const void *x, const void *w,
     int team = gpu_team(n), parts = parts_of(rows);
     float *of_w = scratch, *of_b = of_w + parts * n;
     norm_parts_args sums = { gpu_address(x), gpu_address(mean), gpu_address(rstd), gpu_address(dy), gpu_address(of_w), gpu_address(of_b), rows, n,
-                             parts, (int)dtype, gpu_packed(n, x, dy, NULL, NULL) };
+                             parts, (int)dtype, gpu_packed(n, x, dy, NULL, NULL), 0 };
     norm_backward_args d = { .x = gpu_address(x), .w = gpu_address(w), .mean = gpu_address(mean), .rstd = gpu_address(rstd),
                              .dy = gpu_address(dy), .dx = gpu_address(dx), .rows = rows, .n = n, .dtype = (int)dtype, .dx_dtype = (int)dx_dtype,
                              .adds = dx_adds, .packed = gpu_packed(n, x, w, dy, dx), .team = team };
@@ -86,7 +86,7 @@ void rp__gpu_op_layernorm_backward(rp_dtype dtype, const void *x, const void *w,
 
 void rp__gpu_op_column_sum(rp_dtype dtype, const void *x, int64_t rows, int64_t n, void *sum, rp_dtype sum_dtype, bool adds, const rp_on *on)
 {
-    columns_args args = { gpu_address(x), gpu_address(sum), rows, n, (int)dtype, (int)sum_dtype, adds };
+    columns_args args = { gpu_address(x), gpu_address(sum), rows, n, (int)dtype, (int)sum_dtype, adds, 0 };
 
     gpu_line(on, &rp__gpu_column_sum, gpu_blocks(n, 16), &args);
 }

@@ -6,7 +6,7 @@ void rp__gpu_op_cross_entropy_rows(const float *top, const float *sum, const flo
                                    int64_t rows, const rp_on *on)
 {
     loss_rows_args args = { gpu_address(top), gpu_address(sum), gpu_address(picked), gpu_address(labels), gpu_address(loss), gpu_address(lse), rows,
-                            ignore };
+                            ignore, 0 };
 
     gpu_line(on, &rp__gpu_cross_entropy_rows, gpu_blocks(rows, ROWS_THREADS), &args);
 }

@@ -1,0 +1,148 @@
+/* device/record.c -- calls of a queue that can be repeated.
+ *
+ *   begin ─ launches, copies and fills run as usual, and are noted ─ end ─▶ a list of calls ─ prepare ─▶ a CUDA graph ─ repeat, repeat …
+ *
+ * prepare makes the calls once more, into a capture that runs nothing. So nothing is lost if the driver refuses it, and no code of the host runs
+ * while a stream is captured.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "device/gpu.h"
+
+struct rp_record {
+    const rp_gpu *gpu;
+    bool needs_host;
+    int64_t n, room;
+    rp_gpu_call *call;
+    void *executable;               /* NULL: not prepared */
+};
+
+static int make_call(const struct rp_queue *q, const rp_gpu_call *c, const char **name)
+{
+    const rp_cuda *call = &q->gpu->call;
+    void *parameters[]  = { (void *)c->args };
+
+    *name = c->kernel ? c->kernel->name : c->from ? "cuMemcpyAsync" : "cuMemsetD8Async";
+    if (c->kernel)
+        return call->cuLaunchKernel(c->function, c->grid[0], c->grid[1], c->grid[2], (unsigned)c->kernel->threads, 1, 1, (unsigned)c->kernel->shared_bytes,
+                                    q->stream, parameters, NULL);
+    if (c->from) return call->cuMemcpyAsync(c->to, c->from, c->bytes, q->stream);
+    return call->cuMemsetD8Async(c->to, (unsigned char)c->byte, c->bytes, q->stream);
+}
+
+/* ---- noting ---- */
+
+static void note(struct rp_record *r, const rp_gpu_call *call)
+{
+    if (r->needs_host) return;
+    if (r->n == r->room) {
+        int64_t room      = r->room ? 2 * r->room : 256;
+        rp_gpu_call *more = realloc(r->call, (size_t)room * sizeof *more);
+        if (!more) {
+            r->needs_host = true;
+            return;
+        }
+        r->call = more;
+        r->room = room;
+    }
+    r->call[r->n++] = *call;
+}
+
+void rp__gpu_issue(struct rp_queue *q, const rp_gpu_call *call)
+{
+    const char *name;
+    int code = make_call(q, call, &name);
+
+    if (rp__gpu_noted(q, code, name) && q->record) note(q->record, call);
+}
+
+void rp__gpu_needs_host(struct rp_queue *q)
+{
+    if (q->record) q->record->needs_host = true;
+}
+
+static void record_free(struct rp_record *r)
+{
+    if (!r) return;
+    if (r->executable) rp__gpu_enter(r->gpu);
+    if (r->executable) r->gpu->call.cuGraphExecDestroy(r->executable);
+    free(r->call);
+    free(r);
+}
+
+static void record_begin(const rp_on *on)
+{
+    struct rp_queue *q = on->queue;
+
+    record_free(q->record);
+    q->record = calloc(1, sizeof *q->record);
+    if (q->record) q->record->gpu = q->gpu;
+}
+
+static struct rp_record *record_end(const rp_on *on)
+{
+    struct rp_record *r = on->queue->record;
+
+    on->queue->record = NULL;
+    if (r && !r->needs_host && r->n) return r;
+    record_free(r);
+    return NULL;
+}
+
+static bool same_call(const rp_gpu_call *a, const rp_gpu_call *b)
+{
+    return a->kernel == b->kernel && !memcmp(a->grid, b->grid, sizeof a->grid) && a->byte == b->byte && a->to == b->to && a->from == b->from &&
+           a->bytes == b->bytes && !memcmp(a->args, b->args, sizeof a->args);
+}
+
+static bool record_same(const struct rp_record *a, const struct rp_record *b)
+{
+    if (a->n != b->n) return false;
+    for (int64_t i = 0; i < a->n; i++)
+        if (!same_call(&a->call[i], &b->call[i])) return false;
+    return true;
+}
+
+/* ---- repeating ---- */
+
+/* All calls become nodes, also after an error: a capture must be ended. NULL: the driver refuses. */
+static void *capture(const struct rp_queue *q, const struct rp_record *r)
+{
+    const rp_cuda *call = &q->gpu->call;
+    void *graph         = NULL;
+    int code            = 0;
+    const char *name;
+
+    if (call->cuStreamBeginCapture_v2(q->stream, CU_STREAM_CAPTURE_MODE_RELAXED)) return NULL;
+    for (int64_t i = 0; i < r->n && !code; i++) code = make_call(q, &r->call[i], &name);
+    if (!call->cuStreamEndCapture(q->stream, &graph) && !code) return graph;
+    if (graph) call->cuGraphDestroy(graph);
+    return NULL;
+}
+
+static bool record_prepare(struct rp_record *r, const rp_on *on)
+{
+    const rp_cuda *call = &r->gpu->call;
+
+    rp__gpu_enter(r->gpu);
+    void *graph = capture(on->queue, r);
+    if (!graph) return false;
+    if (call->cuGraphInstantiateWithFlags(&r->executable, graph, 0)) r->executable = NULL;
+    call->cuGraphDestroy(graph);
+    if (!r->executable) return false;
+    free(r->call);                          /* the driver has copied them */
+    r->call = NULL;
+    r->n = r->room = 0;
+    return true;
+}
+
+static void record_repeat(const struct rp_record *r, const rp_on *on)
+{
+    rp__gpu_enter(r->gpu);
+    rp__gpu_needs_host(on->queue);          /* a graph in a graph is not supported */
+    rp__gpu_noted(on->queue, r->gpu->call.cuGraphLaunch(r->executable, on->queue->stream), "cuGraphLaunch");
+}
+
+const rp_records rp__gpu_records = { record_begin, record_end, record_same, record_prepare, record_repeat, record_free };
