@@ -164,14 +164,14 @@ static void references_give_the_bits_of_dequantised_weights(void **state)
 static void check_embedding(rp_ctx *ctx, rp_dtype dtype)
 {
     rp_meta m = rp_meta_2d(dtype, 19, 512), ids_meta = rp_meta_1d(RP_I32, 33);
-    rp_tensor *table = quant_tensor(ctx, &m, 8), *plain = quant_plain(table, RP_F32), *ids = drawn(ctx, ids_meta, 19, 4), *y = NULL, *same = NULL;
+    rp_tensor *table = quant_tensor(ctx, &m, 8), *plain = quant_plain(table, RP_F32), *ids = drawn(ctx, ids_meta, 19, 4), *y = NULL, *same = NULL, *slot[RP_MAX_SLOT] = { NULL };
     rp_op_meta call;
 
     assert_ok(ctx, rp__op_prepare(ctx, rp__op_find("embedding"), NULL, (rp_tensor *[]){ table, ids }, 2, true, NULL, &call));
     assert_int_equal(call.out[0].dtype, RP_F32);
-    assert_ok(ctx, rp__op_forward(&call, (rp_op_stream){ 0 }, false, (rp_tensor *[]){ table, ids }, &y, NULL));
+    assert_ok(ctx, rp__op_forward(&call, (rp_op_stream){ 0 }, false, (rp_tensor *[]){ table, ids }, &y, slot));
     assert_ok(ctx, rp__op_prepare(ctx, rp__op_find("embedding"), NULL, (rp_tensor *[]){ plain, ids }, 2, true, NULL, &call));
-    assert_ok(ctx, rp__op_forward(&call, (rp_op_stream){ 0 }, false, (rp_tensor *[]){ plain, ids }, &same, NULL));
+    assert_ok(ctx, rp__op_forward(&call, (rp_op_stream){ 0 }, false, (rp_tensor *[]){ plain, ids }, &same, slot));
     assert_memory_equal(test_bytes(y), test_bytes(same), (size_t)rp_meta_bytes(&same->m));
     rp_tensor *all[] = { table, plain, ids, y, same };
     for (int i = 0; i < RP_COUNT(all); i++) rp_tensor_unref(all[i]);
