@@ -47,7 +47,7 @@
 
 /* Attributes are plain data: a call copies their bytes. */
 typedef struct { bool transpose_w; } rp_attr_matmul;          /* true: w is stored [n, k] (a linear layer); false: [k, n] */
-typedef struct { float factor; bool in_out; } rp_attr_weight_norm;   /* norms of the rows of w + factor * b a; in_out: w is stored [in, out] */
+typedef struct { float factor; bool in_out; } rp_attr_weight_norm;   /* norms of the rows of w + factor * b a; in_out: w is [in, out], unless quantised */
 typedef struct { float eps, plus; } rp_attr_norm;             /* rmsnorm, layernorm; plus: added to each weight (rmsnorm only) */
 /* Statistics of each feature over all rows. In train mode each call moves the inputs mean and var (fp32 running statistics) by `momentum`;
  * in evaluation mode they are read instead. */

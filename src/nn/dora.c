@@ -23,7 +23,7 @@ rp_status rp__magnitude_new(rp_module *linear, int64_t n, rp_dtype dtype, rp_mod
 
 static rp_status norms_of(rp_module *linear, const rp_lora_modules *l, rp_tensor **out)
 {
-    rp_attr_weight_norm attr = { .factor = rp__lora_scale(&l->lora), .in_out = l->in_out };
+    rp_attr_weight_norm attr = { .factor = rp__lora_scale(&l->lora), .in_out = l->sums_in_out };
     rp_tensor *in[]          = { rp__module_weight(linear, 0), rp__module_weight(l->a, 0), rp__module_weight(l->b, 0) };
 
     return rp__apply(linear->ctx, &rp_op_weight_norm, &attr, in, 3, out);

@@ -6,7 +6,7 @@ typedef struct {
     rp_module m;
     int64_t in, out;
     rp_dtype dtype;                       /* of the output; the weight may be quantised */
-    bool in_out;
+    bool in_out, sums_in_out;             /* of the weight as it is stored, and as the config has it */
     rp_lora_modules adapter;              /* rank 0: no adapter */
 } linear;
 
@@ -51,6 +51,7 @@ rp_status rp__linear_new(rp_module *parent, const char *name, const rp_linear_co
     l->out       = config->out;
     l->dtype     = dtype;
     weight.dtype = rp__module_stored(&l->m, "weight", &weight);
+    l->sums_in_out = config->in_out;
     l->in_out    = config->in_out && weight.dtype == dtype;
     if (l->in_out) weight = rp_meta_2d(dtype, config->in, config->out);
     RP_TRY(rp__module_param(&l->m, "weight", &weight, &t));
@@ -71,7 +72,8 @@ rp_status rp__lora_attach(rp_module *m, const rp_lora *lora)
     RP_TRY(rp__linear_new(m, "lora_a", &(rp_linear_config){ .in = l->in, .out = lora->rank }, dtype, &l->adapter.a));
     RP_TRY(rp__linear_new(m, "lora_b", &(rp_linear_config){ .in = lora->rank, .out = l->out }, dtype, &l->adapter.b));
     if (lora->dora) RP_TRY(rp__magnitude_new(m, l->out, dtype, &l->adapter.magnitude));
-    l->adapter.in_out = l->in_out;
+    l->adapter.in_out      = l->in_out;
+    l->adapter.sums_in_out = l->sums_in_out;
     l->adapter.lora   = *lora;
     return RP_OK;
 }

@@ -48,7 +48,8 @@ rp_lora_part rp__lora_part_of(const char *param_path, int *layer_chars);
 const char *rp__lora_part_end(rp_lora_part part);
 
 /* For the linear layer: its product with x, with or without bias; and its output with the adapter. errors as rp__apply */
-typedef struct { rp_lora lora; rp_module *a, *b, *magnitude; bool in_out; } rp_lora_modules;
+/* in_out: the layer's weight is stored [in, out]; sums_in_out: norms are summed as for such a weight, although it may be quantised and [out, in]. */
+typedef struct { rp_lora lora; rp_module *a, *b, *magnitude; bool in_out, sums_in_out; } rp_lora_modules;
 rp_status rp__linear_product(rp_module *linear, bool in_out, bool bias, rp_tensor *x, rp_tensor **y);
 rp_status rp__lora_forward(const rp_lora_modules *parts, rp_module *linear, rp_tensor *x, rp_tensor **y);
 

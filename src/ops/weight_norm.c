@@ -1,7 +1,8 @@
 /* ops/weight_norm.c -- the norm of each row of v = w + factor * b a, the weight of a linear layer with its low-rank adapter (Liu et al. 2024,
  * arXiv 2402.09353): n[o] = sqrt(sum over i of v[o, i]^2). v as a whole is never stored.
  *
- *   in     w [out, in], or [in, out] with in_out     a [r, in]     b [out, r]     one floating dtype; w may be quantised
+ *   in     w [out, in], or [in, out] with in_out     a [r, in]     b [out, r]     one floating dtype; w may be quantised, then it is [out, in] in
+ *          any case, and in_out fixes the order of sums alone
  *   out    n [out]        the same dtype, rounded once; for a new adapter (b is 0) it is bit-identical to the norm of w
  *   no input has a gradient: the paper treats the norm as a constant in backward (section 4.3)
  *   order  every call sums a row in the same order, so a replayed forward is bitwise equal
@@ -12,11 +13,12 @@ enum { W, A, B };
 enum { N };
 
 static bool is_in_out(const rp_op_meta *m) { return ((const rp_attr_weight_norm *)m->attr)->in_out; }
+static bool is_stored_in_out(const rp_op_meta *m) { return is_in_out(m) && !rp__is_quant(m->in[W].dtype); }
 
 static rp_status weight_norm_shape(rp_op_meta *m)
 {
     const rp_meta *w = &m->in[W], *a = &m->in[A], *b = &m->in[B];
-    int in = is_in_out(m) ? 0 : 1;
+    int in = is_stored_in_out(m) ? 0 : 1;
 
     RP_CHECK(m->ctx, rp_meta_is_float(a) && b->dtype == a->dtype && rp__weight_fits(m, A, W), RP_ERR_DTYPE,
              "weight_norm: w is %s, a %s and b %s, expected one floating dtype", rp_meta_str(w), rp_meta_str(a), rp_meta_str(b));
@@ -24,7 +26,7 @@ static rp_status weight_norm_shape(rp_op_meta *m)
              b->dim[1] == a->dim[0], RP_ERR_SHAPE, "weight_norm: w is %s, a %s and b %s, expected w %s, a [r, in] and b [out, r]", rp_meta_str(w),
              rp_meta_str(a), rp_meta_str(b), in ? "[out, in]" : "[in, out]");
     m->out[N] = rp_meta_1d(a->dtype, b->dim[0]);
-    if (rp__op_fast(m)) rp__op_table(m)->weight_norm_scratch(!in, b->dim[0], a->dim[1], a->dim[0], &m->scratch_bytes, rp__on(m));
+    if (rp__op_fast(m)) rp__op_table(m)->weight_norm_scratch(is_in_out(m), b->dim[0], a->dim[1], a->dim[0], &m->scratch_bytes, rp__on(m));
     return RP_OK;
 }
 
@@ -41,7 +43,7 @@ static double sum_at(const rp_op_call *c, int64_t out, int64_t in)
     double sum = 0;
 
     for (int64_t k = 0; k < rank; k++) sum += rp_elem_get(c->in[B], out * rank + k) * rp_elem_get(c->in[A], k * n_in + in);
-    return rp__weight_get(c, A, W, attr->in_out ? in * n_out + out : out * n_in + in) + (double)attr->factor * sum;
+    return rp__weight_get(c, A, W, is_stored_in_out(c->meta) ? in * n_out + out : out * n_in + in) + (double)attr->factor * sum;
 }
 
 static void weight_norm_forward(const rp_op_call *c)

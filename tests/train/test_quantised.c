@@ -247,12 +247,6 @@ static void compare(const char *plain, const char *path, const char *quantize, c
 
 static const char *const more[] = { "seed=4", "lora.dora=true", "lora.whole=[norm]", "lora.dropout=0.1" };
 
-/* GPT-2's weights are stored [in, out], quantised ones [out, in]. DoRA sums the squares of a layer's weights in the order in which they are stored. */
-static const char *more_of(const char *name, int i)
-{
-    return !strcmp(name, "gpt2") && !strcmp(more[i % RP_COUNT(more)], "lora.dora=true") ? "lora.rslora=true" : more[i % RP_COUNT(more)];
-}
-
 static void every_type_of_gguf_trains_with_the_bits_of_dequantised_weights(void **state)
 {
     (void)state;
@@ -264,7 +258,7 @@ static void every_type_of_gguf_trains_with_the_bits_of_dequantised_weights(void 
             make_gguf(&families[f], rp__quant_type(t), "model.gguf");
             for (int d = 0; d < 2; d++)
                 if (!test_takes_samples() || d == (int)t / 4 % 2)
-                    compare("model.gguf", "model.gguf", "keep", d ? "bf16" : "fp32", more_of(families[f].name, (int)t + d));
+                    compare("model.gguf", "model.gguf", "keep", d ? "bf16" : "fp32", more[((int)t + d) % RP_COUNT(more)]);
         }
     }
 }
@@ -282,7 +276,7 @@ static void models_that_are_quantised_while_they_are_read_train_with_the_bits_of
             if (test_takes_samples() && (f + t) % 2) continue;
             snprintf(name, sizeof name, "%s-%s", families[f].name, types[t].name);
             make_dequantised(&families[f], types[t].dtype, name);
-            compare(name, families[f].name, types[t].name, (f + t) % 3 ? "bf16" : "fp32", more_of(families[f].name, f));
+            compare(name, families[f].name, types[t].name, (f + t) % 3 ? "bf16" : "fp32", more[f]);
         }
     }
 }

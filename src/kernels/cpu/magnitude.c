@@ -25,16 +25,22 @@ static __attribute__((noinline)) void load_row(const norms *c, int64_t at, int64
     else row_f32(RP_BF16, c->w, at, width, v);
 }
 
-/* Columns [at, at + width) of row r of w, plus the adapter. */
-INLINE void row_block(rp_dtype dtype, const norms *c, int64_t r, int64_t at, int64_t width, float *v)
+/* Adds the adapter to columns [at, at + width) of row r of w. */
+INLINE void add_adapter(rp_dtype dtype, const norms *c, int64_t r, int64_t at, int64_t width, float *v)
 {
-    load_row(c, r * c->columns + at, width, v);
     for (int64_t k = 0; k < c->rank; k++) {
         float by          = f32_at(dtype, c->by, c->in_out ? k * c->rows + r : r * c->rank + k);
         const float *wide = c->wide + k * c->columns + at;
 #pragma omp simd
         for (int64_t j = 0; j < width; j++) v[j] += by * wide[j];
     }
+}
+
+/* Columns [at, at + width) of row r of w, plus the adapter. */
+INLINE void row_block(rp_dtype dtype, const norms *c, int64_t r, int64_t at, int64_t width, float *v)
+{
+    load_row(c, r * c->columns + at, width, v);
+    add_adapter(dtype, c, r, at, width, v);
 }
 
 INLINE void row_norms(rp_dtype dtype, const norms *c, int64_t from, int64_t to)
@@ -71,11 +77,35 @@ INLINE void column_norms(rp_dtype dtype, const norms *c, int64_t from, int64_t t
     }
 }
 
+/* The same sums for a quantised w, which is [out, in]: runs of some of its rows are turned. */
+static void quant_column_norms(const norms *c, int64_t from, int64_t to)
+{
+    enum { SIDE = 32 };
+    float turned[SIDE * QUANT_RUN], v[SIDE], total[SIDE];
+
+    for (int64_t at = from; at < to; at += SIDE) {
+        int64_t width = to - at < SIDE ? to - at : SIDE;
+        memset(total, 0, sizeof total);
+        for (int64_t run, first = 0; first < c->rows; first += run) {
+            run = c->rows - first < QUANT_RUN ? c->rows - first : QUANT_RUN;
+            for (int64_t j = 0; j < width; j++) quant_rounded(c->dtype, c->quant, c->w, (at + j) * c->rows + first, run, turned + j * QUANT_RUN);
+            for (int64_t r = 0; r < run; r++) {
+                for (int64_t j = 0; j < width; j++) v[j] = turned[j * QUANT_RUN + r];
+                add_adapter(c->dtype, c, first + r, at, width, v);
+#pragma omp simd
+                for (int64_t j = 0; j < width; j++) total[j] += v[j] * v[j];
+            }
+        }
+        for (int64_t j = 0; j < width; j++) put_at(c->dtype, c->norm, at + j, sqrtf(total[j]));
+    }
+}
+
 static void norm_range(const void *arg, int64_t from, int64_t to)
 {
     const norms *c = arg;
 
-    if (c->in_out && c->dtype == RP_BF16) column_norms(RP_BF16, c, from, to);
+    if (c->in_out && c->quant) quant_column_norms(c, from, to);
+    else if (c->in_out && c->dtype == RP_BF16) column_norms(RP_BF16, c, from, to);
     else if (c->in_out) column_norms(RP_F32, c, from, to);
     else if (c->dtype == RP_BF16) row_norms(RP_BF16, c, from, to);
     else row_norms(RP_F32, c, from, to);
