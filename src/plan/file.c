@@ -2,11 +2,11 @@
 #include "plan/file.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bump.h"
 #include "base/file.h"
+#include "base/json_out.h"
 #include "base/json_text.h"
 
 enum { FILE_VERSION = 1, MOST_BYTES = 64 << 20 };
@@ -17,23 +17,6 @@ struct rp_plan_text {
 };
 
 /* ---- writing ---- */
-
-typedef struct { rp_ctx *ctx; rp_file_writer *file; rp_status status; } writer;
-
-static void file_put(writer *w, const char *text)
-{
-    if (w->status == RP_OK) w->status = rp__file_put(w->file, text, (int64_t)strlen(text));
-}
-
-static void put_json(writer *w, json_t *value)
-{
-    char *text = value ? rp__json_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
-
-    if (!text && w->status == RP_OK) w->status = rp_fail(w->ctx, RP_ERR_MEMORY, "no memory to write a plan");
-    if (text) file_put(w, text);
-    free(text);
-    json_decref(value);
-}
 
 static json_t *hash_json(uint64_t hash)
 {
@@ -54,21 +37,21 @@ static uint64_t hash_of_passes(const rp_plan *plan)
 /* A list of a pass: all entries, or those for which is_in returns true. `entry` returns NULL if memory runs out. */
 typedef struct { const char *name; bool (*is_in)(const rp_plan_pass *pass, int i); json_t *(*entry)(const rp_plan_pass *pass, int i); } list_of;
 
-static void put_list(writer *w, const list_of *list, int n, const rp_plan_pass *pass)
+static void put_list(rp_json_out *w, const list_of *list, int n, const rp_plan_pass *pass)
 {
     const char *between = "\n";
 
-    file_put(w, ",\n   \"");
-    file_put(w, list->name);
-    file_put(w, "\": [");
+    rp__json_out_text(w, ",\n   \"");
+    rp__json_out_text(w, list->name);
+    rp__json_out_text(w, "\": [");
     for (int i = 0; i < n; i++) {
         if (list->is_in && !list->is_in(pass, i)) continue;
-        file_put(w, between);
-        file_put(w, "    ");
-        put_json(w, list->entry(pass, i));
+        rp__json_out_text(w, between);
+        rp__json_out_text(w, "    ");
+        rp__json_out_value(w, list->entry(pass, i));
         between = ",\n";
     }
-    file_put(w, "]");
+    rp__json_out_text(w, "]");
 }
 
 static json_t *region_json(const rp_plan_pass *pass, int i)
@@ -100,28 +83,28 @@ static bool keeps_any(const rp_plan_pass *pass)
 static const list_of all_regions = { "regions", NULL, region_json }, all_recomputed = { "again", recomputes, call_json },
                      all_offloaded = { "away", is_offloaded, call_json }, all_kept = { "kept", is_kept, call_json };
 
-static void put_passes(writer *w, const rp_plan *plan)
+static void put_passes(rp_json_out *w, const rp_plan *plan)
 {
-    file_put(w, ",\n \"passes\": [");
+    rp__json_out_text(w, ",\n \"passes\": [");
     for (int i = 0; i < plan->n_passes; i++) {
-        file_put(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
-        put_json(w, hash_json(plan->pass[i].hash));
+        rp__json_out_text(w, i ? ",\n  {\"calls\": " : "\n  {\"calls\": ");
+        rp__json_out_value(w, hash_json(plan->pass[i].hash));
         put_list(w, &all_regions, plan->pass[i].n_regions, &plan->pass[i]);
         put_list(w, &all_recomputed, plan->pass[i].n_calls, &plan->pass[i]);
         if (plan->pass[i].n_offloaded) put_list(w, &all_offloaded, plan->pass[i].n_calls, &plan->pass[i]);
         if (keeps_any(&plan->pass[i])) put_list(w, &all_kept, plan->pass[i].n_calls, &plan->pass[i]);
-        file_put(w, "}");
+        rp__json_out_text(w, "}");
     }
-    file_put(w, "]");
+    rp__json_out_text(w, "]");
 }
 
-static void put_search(writer *w, const rp_plan *plan)
+static void put_search(rp_json_out *w, const rp_plan *plan)
 {
     const rp_plan_left *left = &plan->facts.left;
 
     if (!left->ways && !left->regions && !left->limit) return;
-    file_put(w, ",\n \"search\": ");
-    put_json(w, json_pack("{s:b, s:b, s:b, s:i}", "all_ways", !left->ways, "all_regions", !left->regions, "work_limit_met", left->limit,
+    rp__json_out_text(w, ",\n \"search\": ");
+    rp__json_out_value(w, json_pack("{s:b, s:b, s:b, s:i}", "all_ways", !left->ways, "all_regions", !left->regions, "work_limit_met", left->limit,
                           "region_blocks", left->grain));
 }
 
@@ -132,35 +115,33 @@ static rp_plan_left left_of(const json_t *search)
                            .grain = (int)json_integer_value(json_object_get(search, "region_blocks")) };
 }
 
-static void put_all(writer *w, const rp_plan *plan, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
+static void put_all(rp_json_out *w, const rp_plan *plan, const rp_plan_stamp *s, const rp_plan_takes *t, const char *recipe)
 {
-    file_put(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
-    put_json(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o, s:s?, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
+    rp__json_out_text(w, "{\"reprise_plan\": 1,\n \"made_for\": ");
+    rp__json_out_value(w, json_pack("{s:s, s:s, s:i, s:o, s:I, s:o, s:s?, s:o}", "version", s->version, "machine", s->machine, "threads", s->threads, "costs",
                           hash_json(s->costs), "budget_bytes", (json_int_t)s->budget, "calls", hash_json(hash_of_passes(plan)), "optimizer",
                           s->optimizer, "stands", hash_json(s->stands)));
-    file_put(w, ",\n \"takes\": ");
-    put_json(w, json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "peak_bytes", (json_int_t)t->peak, "reserved_bytes", (json_int_t)t->reserved,
+    rp__json_out_text(w, ",\n \"takes\": ");
+    rp__json_out_value(w, json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "peak_bytes", (json_int_t)t->peak, "reserved_bytes", (json_int_t)t->reserved,
                           "saved_bytes", (json_int_t)t->saved, "step_flops", (json_int_t)t->step_flops, "recompute_flops",
                           (json_int_t)t->recompute_flops, "overhead", t->overhead, "overhead_lower_bound", t->bound));
     put_search(w, plan);
-    file_put(w, plan->variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
-    file_put(w, plan->variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
+    rp__json_out_text(w, plan->variant.in_backward ? ",\n \"optimizer_in_bwd\": true" : ",\n \"optimizer_in_bwd\": false");
+    rp__json_out_text(w, plan->variant.keeps_logits ? ", \"keep_logits\": true" : ", \"keep_logits\": false");
     put_passes(w, plan);
-    file_put(w, ",\n \"recipe\": ");
-    put_json(w, json_string(recipe));
-    file_put(w, "}\n");
+    rp__json_out_text(w, ",\n \"recipe\": ");
+    rp__json_out_value(w, json_string(recipe));
+    rp__json_out_text(w, "}\n");
 }
 
 rp_status rp__plan_write(rp_ctx *ctx, const char *path, const rp_plan *plan, const rp_plan_stamp *stamp, const rp_plan_takes *takes,
                          const char *recipe)
 {
-    writer w = { .ctx = ctx };
+    rp_json_out w;
 
-    RP_TRY(rp__file_create(ctx, path, &w.file));
+    RP_TRY(rp__json_out_open(ctx, path, "a plan", &w));
     put_all(&w, plan, stamp, takes, recipe);
-    if (w.status == RP_OK) return rp__file_commit(w.file);
-    rp__file_discard(w.file);
-    return w.status;
+    return rp__json_out_close(&w);
 }
 
 /* ---- reading ---- */
@@ -367,20 +348,6 @@ static rp_status mark_all(rp_ctx *ctx, const rp_plan_text *t, const json_t *list
     return RP_OK;
 }
 
-/* Is region n inside or after each earlier region, and sorted by `first`? */
-static bool nests(const rp_plan_pass *pass, int n)
-{
-    const rp_stretch *r = &pass->region[n];
-
-    if (r->first < 0 || r->first >= r->end || r->end >= pass->n_calls) return false;
-    for (int i = 0; i < n; i++) {
-        const rp_stretch *before = &pass->region[i];
-        bool inside = r->first >= before->first && r->end <= before->end, behind = r->first >= before->end;
-        if (!inside && !behind) return false;
-    }
-    return n == 0 || pass->region[n - 1].first <= r->first;
-}
-
 static rp_status take_regions(rp_ctx *ctx, const rp_plan_text *t, const json_t *list, rp_plan *plan, rp_plan_pass *pass)
 {
     size_t i;
@@ -394,7 +361,8 @@ static rp_status take_regions(rp_ctx *ctx, const rp_plan_text *t, const json_t *
         bool fits        = first >= 0 && first < end && end <= pass->n_calls;
         pass->region[i]  = (rp_stretch){ fits ? (int)first : -1, fits ? (int)end : -1, rp__bump_text(&plan->bump, path, (int64_t)strlen(path)) };
         if (!pass->region[i].path) return RP_ERR_MEMORY;
-        RP_CHECK(ctx, nests(pass, (int)i), RP_ERR_CONFIG, "plan '%s' is wrong: region %d, '%s', does not nest with those before it", t->name, (int)i, path);
+        RP_CHECK(ctx, rp__plan_nests(pass, (int)i), RP_ERR_CONFIG, "plan '%s' is wrong: region %d, '%s', does not nest with those before it",
+                 t->name, (int)i, path);
         pass->n_regions++;
     }
     return RP_OK;

@@ -69,6 +69,19 @@ static rp_status take_regions(rp_plan *plan, const rp_cut_pass *cut, const rp_ch
     return RP_OK;
 }
 
+bool rp__plan_nests(const rp_plan_pass *pass, int n)
+{
+    const rp_stretch *r = &pass->region[n];
+
+    if (r->first < 0 || r->first >= r->end || r->end >= pass->n_calls) return false;
+    for (int i = 0; i < n; i++) {
+        const rp_stretch *before = &pass->region[i];
+        bool inside = r->first >= before->first && r->end <= before->end, behind = r->first >= before->end;
+        if (!inside && !behind) return false;
+    }
+    return n == 0 || pass->region[n - 1].first <= r->first;
+}
+
 bool rp__plan_joins_layers(const rp_plan *plan)
 {
     for (int p = 0; p < plan->n_passes; p++)

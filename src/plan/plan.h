@@ -80,6 +80,8 @@ struct rp_step_plan {
 /* Has it a region of several layers? Then the bounds of rp_plan_bounds (problem.h) are loose, because they ignore the bytes inside a
  * replayed region. */
 bool rp__plan_joins_layers(const rp_plan *plan);
+/* Is region n within the calls, inside or after each earlier region, and sorted by `first`? The last call is in no region. */
+bool rp__plan_nests(const rp_plan_pass *pass, int n);
 /* Returns a name for messages such as "layers.3 to layers.5". NULL: RP_ERR_MEMORY. */
 const char *rp__plan_region_name(rp_plan *plan, const rp_plan_pass *pass, const rp_stretch *region);
 /* Make passes recorded on the context follow the plan from now on; NULL: none. Nothing may be recorded at this time. A pass that differs
