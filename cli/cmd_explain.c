@@ -17,7 +17,7 @@
 
 enum { MOST_OWNERS = 12 };
 
-typedef struct { bool json; } explain_fields;
+typedef struct { bool json, graph; const char *file; } explain_fields;
 
 /* ---- JSON ---- */
 
@@ -239,12 +239,22 @@ static rp_status explain_print_text(rp_explain *e, const rp_recipe *recipe, bool
 
 /* ---- the command ---- */
 
+static int refuse_file(const cli *c)
+{
+    cli_say(c, "option '--output' needs '--graph': it names the file of the graph");
+    return CLI_USAGE;
+}
+
 static int explain(cli *c, const void *given, const cli_args *args)
 {
     const explain_fields *fields = given;
     cli_forecast x;
-    int code = cli_forecast_open(c, args, 0, &(rp_forecast_options){ .trials = true }, &x);
+    int code = fields->graph ? cli_need(c, "output", "FILE", fields->file) : CLI_GO;
 
+    if (code == CLI_GO && fields->file && !fields->graph) return refuse_file(c);
+    if (code == CLI_GO && fields->file) code = cli_find_output(c, fields->file);
+    if (code != CLI_GO) return code;
+    code = cli_forecast_open(c, args, 0, &(rp_forecast_options){ .trials = true, .graph = fields->file }, &x);
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
         if (status == RP_OK && fields->json) print_json(&x.f.explain);
@@ -257,10 +267,12 @@ static int explain(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(explain_fields, json), NULL, "print one JSON object, with every slot separately", 0, 0 },
+    { "graph", 0, CLI_FLAG, offsetof(explain_fields, graph), NULL, "write the step as a graph for other planners, to the file of -o", 0, 0 },
+    { "output", 'o', CLI_TEXT, offsetof(explain_fields, file), "FILE", "file of --graph", 0, 0 },
 };
 
 const cli_command cmd_explain = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--bytes] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--graph -o FILE] [--bytes] [--allow-plugins]",
     .about = "Print the fate of every slot (saved tensor) of a recipe's step, the rule or region that decided it, and the cost of its\n"
              "replay; the totals of modules and memory classes; and the owners of the memory at the peak. Neither weights nor data\n"
              "are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.",

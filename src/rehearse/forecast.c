@@ -88,6 +88,7 @@ rp_status rp__recipe_forecast(rp_ctx *ctx, const rp_recipe *recipe, const rp_for
     rp_status status = rp__rehearsal_open(ctx, recipe, &out->explain, report, &r);
     if (status == RP_OK) status = forecast(&r, options, report, out);
     if (status == RP_OK && options && options->trials && out->feasible) status = rp__rehearsal_try_rules(&r);
+    if (status == RP_OK && options && options->graph && out->feasible) status = rp__rehearsal_write_graph(&r, options->graph);
     if (status != RP_OK) rp__forecast_close(out);
     rp__rehearsal_close(&r);
     return status;

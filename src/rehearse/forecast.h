@@ -65,6 +65,7 @@ typedef struct {
     bool least, trials;                 /* compute the least budget, and remedies if nothing fits; try other rules */
     bool events;                        /* record what the explanation has on each event */
     const char *file;                   /* path for the plan if it fits; NULL: write no file */
+    const char *graph;                  /* path for the step as a graph if it fits; NULL: write no file */
 } rp_forecast_options;
 
 /* Predicts a recipe's steps. The context must be of shapes only, with the recipe's threads and budget. Close *out even if this fails.

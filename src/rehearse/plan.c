@@ -18,6 +18,7 @@
 #include "rehearse/rehearsal.h"
 #include "tape/offload.h"
 #include "tape/tape.h"
+#include "trace/graph.h"
 
 bool rp__recipe_leaves_open(const rp_recipe *r)
 {
@@ -394,6 +395,25 @@ rp_status rp__rehearsal_own_fastest(rp_rehearsal *r, rp_plan **out)
 }
 
 /* ---- files ---- */
+
+/* The trace of the variant that r->steps has, with open fates. */
+static rp_status write_graph(rp_rehearsal *r, const char *path)
+{
+    rp_step_variant variant = r->steps->variant;
+    rp_question *q;
+
+    RP_TRY(plan_ask(r, variant, &q));
+    double other = r->base[plan_number_of(variant)].seconds - q->trace.seconds;
+    return rp__graph_write(r->caller, path, &q->trace, r->budget, fmax(0, other));
+}
+
+rp_status rp__rehearsal_write_graph(rp_rehearsal *r, const char *path)
+{
+    RP_TRY(rp__rehearsal_begin_open(r));
+    rp__rehearsal_forget(r);
+    RP_TRY(rp__rehearsal_ready(r));
+    return rp__rehearsal_end(r, write_graph(r, path));
+}
 
 static rp_plan_stamp stamp_of(const rp_rehearsal *r, char optimizer[RP_OPTIMIZER_CHARS])
 {

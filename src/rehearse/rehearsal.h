@@ -142,6 +142,9 @@ rp_status rp__rehearsal_find_remedies(rp_rehearsal *r, bool opens, rp_remedy *ou
  * "". Returns `out`. */
 enum { RP_HINTS_CHARS = 160 };
 const char *rp__recipe_hints(const rp_recipe *recipe, char out[RP_HINTS_CHARS]);
+/* Writes the step that r->steps runs as a graph (trace/graph.h) for the recipe's budget. The recipe's mode and conditions are dropped.
+ * errors as rp__rehearsal_plan · RP_ERR_IO */
+rp_status rp__rehearsal_write_graph(rp_rehearsal *r, const char *path);
 /* Tries rules that would recompute kept values, each in a step of its own, and adds them to the explanation's trials.
  * errors RP_ERR_MEMORY · as rp__rehearsal_ready */
 rp_status rp__rehearsal_try_rules(rp_rehearsal *r);

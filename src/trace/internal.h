@@ -29,6 +29,8 @@ double rp__trace_seconds(const rp_trace_notes *notes, const rp_op_meta *call, rp
 double rp__trace_copy_seconds(const rp_trace_notes *notes, const rp_meta *meta);
 /* Set the seconds of keeping and of replaying each call, and round all seconds. The pass must still be on the tape. Errors: RP_ERR_MEMORY. */
 rp_status rp__trace_price(const rp_trace_notes *notes, rp_trace_pass *pass);
+/* Round to 40 bits of the pass's seconds. Then sums do not depend on the order, and equal durations compare as equal. */
+void rp__trace_round(rp_trace_pass *pass);
 
 /* Add the pass to the trace, unless the trace has an equal one. *pass: its index. Errors: RP_ERR_MEMORY. */
 rp_status rp__trace_add(const rp_trace_notes *notes, int *pass);

@@ -85,7 +85,8 @@ static rp_status copy_pass(const rp_trace_notes *notes, uint64_t hash, rp_trace_
             if (until != NONE) v->until = until;
             v->own    = notes->at[at].own[i] == NONE ? v->until : notes->at[at].own[i];
             v->offloadable = notes->at[at].offloadable >> i & 1;
-            if (v->offloadable) v->copy = rp__trace_copy_seconds(notes, rp__op_made(c.meta, i));
+            bool offloaded = v->must && v->fate == RP_OFFLOAD && notes->bandwidth > 0;
+            if (v->offloadable || offloaded) v->copy = rp__trace_copy_seconds(notes, rp__op_made(c.meta, i));
         }
     }
     return rp__trace_price(notes, to);
@@ -150,4 +151,18 @@ int rp__trace_first_reader(const rp_trace_pass *pass, int value)
         if (reads(c->needs, c->n_needs, value) || (at < pass->n_calls - 1 && reads(c->in, c->n_in, value))) return at;
     }
     return NONE;
+}
+
+int rp__trace_first_need(const rp_trace_pass *pass, int value)
+{
+    for (int at = 0; at < pass->n_calls; at++)
+        if (reads(pass->call[at].needs, pass->call[at].n_needs, value)) return at;
+    return NONE;
+}
+
+void rp__trace_last_readers(const rp_trace_pass *pass, int *last)
+{
+    for (int v = 0; v < pass->n_values; v++) last[v] = pass->value[v].call;
+    for (int at = 0; at < pass->n_calls; at++)
+        for (int i = 0; i < pass->call[at].n_in; i++) last[pass->call[at].in[i]] = at;
 }

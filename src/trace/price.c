@@ -35,8 +35,7 @@ static rp_status price_replays(const rp_trace_notes *notes, rp_trace_pass *pass)
 
 static double rounded(double seconds, int power) { return ldexp(nearbyint(ldexp(seconds, 40 - power)), power - 40); }
 
-/* Round to 40 bits of the pass's seconds. Then sums do not depend on the order, and equal durations compare as equal. */
-static void round_seconds(rp_trace_pass *pass)
+void rp__trace_round(rp_trace_pass *pass)
 {
     double sum = 0;
     int power;
@@ -56,6 +55,6 @@ static void round_seconds(rp_trace_pass *pass)
 rp_status rp__trace_price(const rp_trace_notes *notes, rp_trace_pass *pass)
 {
     RP_TRY(price_replays(notes, pass));
-    round_seconds(pass);
+    rp__trace_round(pass);
     return RP_OK;
 }

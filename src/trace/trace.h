@@ -38,8 +38,8 @@ typedef struct {
     int dropped;                                /* of a constant that only the tape holds: the first tick at which `fixed` excludes it; else 0 */
     rp_fate fate;                               /* if must is set */
     bool must;                                  /* a must-rule decides it, not the plan */
-    bool offloadable;                           /* its policy prefers offloading and an offload place exists … */
-    double copy;                                /* … and the seconds of copying it out and in */
+    bool offloadable;                           /* its policy prefers offloading and an offload place exists */
+    double copy;                                /* if it is offloadable, or a must-rule offloads it: seconds of copying it out and in */
 } rp_trace_value;
 
 /* Bytes of a tick: at its beginning and at most during it. Must-rules offload values under any plan; the recorded step fetched them
@@ -79,5 +79,9 @@ void rp__trace_close(rp_trace *trace);
 /* Returns the first call that reads a value, in its backward or when it is rerun. The last call of a pass is never rerun, because its
  * backward follows at once. -1: nothing reads it after the forward. */
 int rp__trace_first_reader(const rp_trace_pass *pass, int value);
+/* Returns the first call whose backward reads a value. -1: none. */
+int rp__trace_first_need(const rp_trace_pass *pass, int value);
+/* Find the last call that reads each value in the forward; its producer if none does. */
+void rp__trace_last_readers(const rp_trace_pass *pass, int *last);
 
 #endif

@@ -21,5 +21,5 @@ reprise explain
 #2> wrong.yaml:5: 'path': no module matches 'layers.9' (did you mean 'layers.3'?)
 #2> argument 'model.config=absent.json': 'model.config': cannot open 'absent.json': there is no such file
 #2> reprise explain: cannot open 'absent.yaml': no such file
-#2> reprise explain: an argument is missing: reprise explain CONFIG [KEY=VALUE ...] [--json] [--bytes] [--allow-plugins]
+#2> reprise explain: an argument is missing: reprise explain CONFIG [KEY=VALUE ...] [--json] [--graph -o FILE] [--bytes] [--allow-plugins]
 #2> try 'reprise explain --help'
