@@ -1,6 +1,7 @@
 /* plan/problem.c -- cuts a trace into segments, solves it for budgets, and computes its bounds. */
 #include "plan/problem.h"
 #include "solve/chain.h"
+#include "trace/trace.h"
 
 #include <math.h>
 
@@ -41,6 +42,7 @@ int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_V
     if (problem->resident.pass) out[n++] = rp__plan_view(problem, problem->resident);
     out[n++] = *problem;
     if (problem->joined.pass) out[n++] = rp__plan_view(problem, problem->joined);
+    if (problem->whole.pass) out[n++] = rp__plan_view(problem, problem->whole);
     return n;
 }
 
@@ -53,6 +55,7 @@ static rp_status open_problem(rp_plan_problem *p)
     RP_TRY(cut_passes(p, 0, &p->cut));
     if (may_offload(p->trace)) RP_TRY(cut_passes(p, RP_CUT_RESIDENT, &p->resident));
     if (n) RP_TRY(cut_passes(p, RP_CUT_RESIDENT | RP_CUT_JOINED, &p->joined));
+    if (n) RP_TRY(cut_passes(p, RP_CUT_RESIDENT | RP_CUT_WHOLE, &p->whole));
     for (int i = 0; i < n; i++) RP_TRY(rp__pass_bound_open(p->bump.ctx, &p->trace->pass[i], &p->bound[p->n_bounds++]));
     return RP_OK;
 }
@@ -76,6 +79,7 @@ void rp__plan_problem_close(rp_plan_problem *problem)
     close_solvers(problem, &problem->cut);
     close_solvers(problem, &problem->resident);
     close_solvers(problem, &problem->joined);
+    close_solvers(problem, &problem->whole);
     for (int i = 0; i < problem->n_bounds; i++) rp__pass_bound_close(&problem->bound[i]);
     rp__bump_free(&problem->bump);
     *problem = (rp_plan_problem){ 0 };
@@ -133,6 +137,14 @@ rp_status rp__plan_bound(rp_ctx *ctx, const rp_plan_problem *problem, int64_t bu
     return RP_OK;
 }
 
+/* Does only a call that may be rerun read the constant so late, and no backward? Some plans then free it earlier. */
+static bool frees_early(const rp_trace_pass *pass, int v)
+{
+    int need = pass->value[v].dropped ? rp__trace_first_need(pass, v) : -1;
+
+    return pass->value[v].dropped && (need < 0 || pass->value[v].dropped != 2 * pass->n_calls - need);
+}
+
 /* Do both conditions of rp_plan_bounds hold? */
 static bool knows_all(const rp_trace_pass *pass, const rp_cut_pass *cut)
 {
@@ -141,6 +153,7 @@ static bool knows_all(const rp_trace_pass *pass, const rp_cut_pass *cut)
     for (int v = 0; v < pass->n_values; v++) {
         const rp_trace_value *value = &pass->value[v];
         if (value->call >= 0 && (value->offloadable || (value->must && value->fate != RP_RECOMPUTE))) return false;
+        if (frees_early(pass, v)) return false;
     }
     return true;
 }

@@ -17,6 +17,8 @@ typedef struct {
     rp_plan_cut resident;                       /* the same without offloading; no passes: no value may be offloaded */
     rp_plan_cut joined;                         /* like `resident`, with the first segment and the first layer joined, so that the value
                                                  * between them may be recomputed too; no passes: they cannot be joined */
+    rp_plan_cut whole;                          /* like `resident`, each pass as one segment, so that all sets of recomputed calls are tried; no
+                                                 * passes: one has too many calls */
     rp_pass_bound *bound;                       /* for each pass: lower bound for every schedule */
     int n_bounds;
 } rp_plan_problem;
@@ -27,7 +29,7 @@ void rp__plan_problem_close(rp_plan_problem *problem);
 /* Returns a view of the problem with another cut, for example `resident`. Do not close a view. */
 rp_plan_problem rp__plan_view(const rp_plan_problem *problem, rp_plan_cut cut);
 /* Fill in all views, including the problem itself. Returns their number. */
-enum { RP_PLAN_VIEWS = 3 };
+enum { RP_PLAN_VIEWS = 4 };
 int rp__plan_views(const rp_plan_problem *problem, rp_plan_problem out[RP_PLAN_VIEWS]);
 
 /* Find the cheapest plan that takes at most `budget` bytes. *out NULL: none fits. Errors: RP_ERR_MEMORY. */

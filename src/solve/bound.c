@@ -9,7 +9,7 @@
 typedef struct {
     const rp_trace_pass *pass;
     rp_ctx *ctx;
-    int64_t *bytes;
+    int64_t *bytes, *early;             /* early: for each tick, fixed bytes of constants that a plan may have freed */
     int *call, *first_read, *read;
     bool *needed, *fixed, *free;        /* fixed: at every instant; free: at the current one */
     double *seconds;
@@ -56,16 +56,29 @@ static void bound_fill(graph *g)
     g->first_read[pass->n_calls] = n;
 }
 
+/* `fixed` includes a constant until its first reader, which may be a call that a plan does not rerun. A plan surely holds it until the last
+ * backward that reads it. */
+static void find_early(graph *g)
+{
+    const rp_trace_pass *pass = g->pass;
+
+    for (int v = 0; v < pass->n_values; v++) {
+        int dropped = pass->value[v].dropped, need = dropped ? rp__trace_first_need(pass, v) : -1;
+        for (int t = need < 0 ? pass->n_calls : 2 * pass->n_calls - need; t < dropped; t++) g->early[t] += pass->value[v].bytes;
+    }
+}
+
 /* ---- an instant ---- */
 
 /* Passes that share the record differ in their fixed bytes. The plan has to fit the worst of them. */
-static int64_t most_at(const rp_trace_pass *pass, int tick)
+static int64_t most_at(const graph *g, int tick)
 {
-    int64_t most = 0;
+    const rp_trace_pass *pass = g->pass;
+    int64_t most              = 0;
 
     for (int i = 0; i < pass->n_fixed; i++)
         if (pass->fixed[i][tick].most > most) most = pass->fixed[i][tick].most;
-    return most;
+    return most - g->early[tick];
 }
 
 static void need(graph *g, int calls)
@@ -109,7 +122,7 @@ static rp_status bound_add(graph *g, int calls, int64_t taken)
 static rp_status add_turn(graph *g)
 {
     int n           = g->pass->n_calls;
-    int64_t forward = most_at(g->pass, n - 1), backward = most_at(g->pass, n);
+    int64_t forward = most_at(g, n - 1), backward = most_at(g, n);
 
     memcpy(g->free, g->fixed, (size_t)g->pass->n_values * sizeof *g->free);
     return bound_add(g, n, forward > backward ? forward : backward);
@@ -120,7 +133,7 @@ static rp_status add_tick(graph *g, int tick)
     int call      = 2 * g->pass->n_calls - 1 - tick;
     int64_t reads = free_needs(g, &g->pass->call[call]);
 
-    return bound_add(g, call, most_at(g->pass, tick) + reads);
+    return bound_add(g, call, most_at(g, tick) + reads);
 }
 
 /* One tick from each stretch of the backward. The first stretch is much shorter than the others, because gradients arrive with weights, the
@@ -132,7 +145,7 @@ static rp_status add_ticks(graph *g)
     for (int i = 0; i < stretches; i++) {
         int to = i == 0 ? n + n / 32 + 1 : n + (int)((int64_t)n * i / (stretches - 1)), best = from;
         for (int tick = from; tick < to && tick < 2 * n; tick++)
-            if (most_at(g->pass, tick) > most_at(g->pass, best)) best = tick;
+            if (most_at(g, tick) > most_at(g, best)) best = tick;
         if (from < to && from < 2 * n) RP_TRY(add_tick(g, best));
         if (to > from) from = to;
     }
@@ -150,13 +163,15 @@ rp_status rp__pass_bound_open(rp_ctx *ctx, const rp_trace_pass *pass, rp_pass_bo
         .read = rp__bump_alloc(&bump, calls * RP_MAX_IN * (int64_t)sizeof *g.read), .needed = rp__bump_alloc(&bump, values),
         .fixed = rp__bump_alloc(&bump, values), .free = rp__bump_alloc(&bump, values),
         .seconds = rp__bump_alloc(&bump, calls * (int64_t)sizeof *g.seconds),
+        .early = rp__bump_alloc(&bump, 2 * calls * (int64_t)sizeof *g.early),
     };
-    bool room        = g.bytes && g.call && g.first_read && g.read && g.needed && g.fixed && g.free && g.seconds;
+    bool room        = g.bytes && g.call && g.first_read && g.read && g.needed && g.fixed && g.free && g.seconds && g.early;
     rp_status status = RP_ERR_MEMORY;
 
     out->n = 0;
     if (room) {
         bound_fill(&g);
+        find_early(&g);
         status = add_turn(&g);
         if (status == RP_OK) status = add_ticks(&g);
     }
@@ -174,5 +189,17 @@ double rp__pass_bound_seconds(const rp_pass_bound *bound, int64_t budget)
     double most = 0;
 
     for (int i = 0; i < bound->n; i++) most = fmax(most, rp__cut_hull_bound(&bound->at[i].hull, budget - bound->at[i].taken));
+    return most;
+}
+
+int64_t rp__pass_bound_bytes(const rp_pass_bound *bound)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < bound->n; i++) {
+        const rp_cut_hull *hull = &bound->at[i].hull;
+        int64_t bytes           = bound->at[i].taken + hull->point[hull->n_points - 1].bytes;
+        if (bytes > most) most = bytes;
+    }
     return most;
 }

@@ -26,5 +26,7 @@ void rp__pass_bound_close(rp_pass_bound *bound);
 
 /* Returns a lower bound on the seconds that a pass recomputes within `budget` bytes. HUGE_VAL: no schedule fits. */
 double rp__pass_bound_seconds(const rp_pass_bound *bound, int64_t budget);
+/* Returns a lower bound on the bytes of every schedule of the pass. */
+int64_t rp__pass_bound_bytes(const rp_pass_bound *bound);
 
 #endif

@@ -105,6 +105,15 @@ static bool segment_join(cutter *k)
     return true;
 }
 
+/* Makes the pass one segment, if it has several and not too many calls. */
+static bool join_all(cutter *k)
+{
+    if (k->n < 2 || open_between(k, 0, k->pass->n_calls) > FEW_OPEN) return false;
+    k->first[1] = k->pass->n_calls;
+    k->n        = 1;
+    return true;
+}
+
 static void number_segments(cutter *k)
 {
     for (int s = 0; s < k->n; s++)
@@ -421,6 +430,7 @@ rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut
     cut(&k, crossings);
     *out = (rp_cut_pass){ 0 };
     if (how & RP_CUT_JOINED && !segment_join(&k)) return RP_OK;
+    if (how & RP_CUT_WHOLE && !join_all(&k)) return RP_OK;
     number_segments(&k);
     fix_long_lived(&k);
     RP_TRY(copy_fixed(&k));

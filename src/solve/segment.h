@@ -88,9 +88,9 @@ typedef struct {
 } rp_cut_pass;
 
 /* Cuts a pass into segments and finds the ways of each class. The result lives in the bump. `how` is a sum of flags: RP_CUT_RESIDENT
- * offloads nothing; RP_CUT_JOINED makes the first segment and the first layer one. If that segment has too many calls to choose among, the
- * chain has no segment. errors RP_ERR_MEMORY */
-enum { RP_CUT_RESIDENT = 1, RP_CUT_JOINED = 2 };
+ * offloads nothing; RP_CUT_JOINED makes the first segment and the first layer one; RP_CUT_WHOLE makes one segment of several. If that segment has
+ * too many calls to choose among, the chain has no segment. errors RP_ERR_MEMORY */
+enum { RP_CUT_RESIDENT = 1, RP_CUT_JOINED = 2, RP_CUT_WHOLE = 4 };
 rp_status rp__segments(rp_bump *bump, const rp_trace_pass *pass, int how, rp_cut_pass *out);
 
 #endif

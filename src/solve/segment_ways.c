@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-enum { MOST_WAYS = 1 << 15, MOST_WALKS = 30000, WALKED = 1, CHANGED };
+/* A segment with more than MANY_OPEN open calls, which no model has, is searched less: the work stays bounded. */
+enum { MOST_WAYS = 1 << 15, MOST_WALKS = 30000, MANY_OPEN = 128, WALKED = 1, CHANGED };
 
 /* The set of ways that have been walked, with open addressing. An entry is a nonzero word, then the bits of the recomputed calls, then
  * those of the offloaded calls. */
@@ -266,6 +267,18 @@ static bool is_changed(search *w, const uint64_t *from)
     return before;
 }
 
+/* Changes one call of a way, or two. */
+static rp_status change(search *w, const uint64_t *from, int64_t most_walks, bool *any)
+{
+    bool many = w->n_open > MANY_OPEN;
+
+    for (int a = 0; a < w->n_open; a++) {
+        if (many && w->out->walks >= most_walks) break;
+        for (int b = a; b < (many ? a + 1 : w->n_open); b++) RP_TRY(try_changed(w, from, a, b, any));
+    }
+    return RP_OK;
+}
+
 /* Tries each entered way with one or two calls changed, until that adds no way or the work limit is reached. */
 static rp_status try_near(search *w, int64_t most_walks)
 {
@@ -275,14 +288,14 @@ static rp_status try_near(search *w, int64_t most_walks)
     bool any              = true;
 
     if (!from) return RP_ERR_MEMORY;
+    if (w->n_open > MANY_OPEN) most_walks = most_walks * MANY_OPEN / w->s->n_calls;
     while (any && ways->walks < most_walks) {
         any = false;
         for (int i = 0; i < ways->n && ways->walks < most_walks; i++) {
             memcpy(from, recompute_bits(ways, i), bytes);
             memcpy(from + ways->words, offload_bits(ways, i), bytes);
             if (is_changed(w, from)) continue;
-            for (int a = 0; a < w->n_open; a++)
-                for (int b = a; b < w->n_open; b++) RP_TRY(try_changed(w, from, a, b, &any));
+            RP_TRY(change(w, from, most_walks, &any));
         }
     }
     return RP_OK;
