@@ -20,7 +20,7 @@
 #include "rehearse/allowance.h"
 #include "rehearse/forecast.h"
 
-typedef struct { bool json, find, fit; const char *device, *file; } plan_fields;
+typedef struct { bool json, find, fit, graph; const char *device, *file, *evaluate; } plan_fields;
 
 static double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -287,18 +287,25 @@ static int device_memory(cli *c, const char *device, const cli_args *args, int64
     return CLI_GO;
 }
 
+/* What to do instead of one plan of a recipe. */
+static int check_search(const cli *c, const plan_fields *f)
+{
+    if (f->evaluate && !f->graph) cli_say(c, "option '--evaluate' needs '--graph': it evaluates a plan of a graph");
+    else if (f->find + f->fit + f->graph > 1 || ((f->find || f->fit) && f->file)) cli_say(c, "'--find', '--fit' and '--output' exclude one another");
+    else return CLI_GO;
+    return CLI_USAGE;
+}
+
 static int plan(cli *c, const void *given, const cli_args *args)
 {
     const plan_fields *fields         = given;
     const rp_forecast_options options = { .device = fields->device, .least = true, .file = fields->file };
     int64_t most_bytes;
     cli_forecast x;
-    int code = fields->file ? cli_find_output(c, fields->file) : CLI_GO;
+    int code = check_search(c, fields);
 
-    if (fields->find + fields->fit + !!fields->file > 1) {
-        cli_say(c, "'--find', '--fit' and '--output' exclude one another");
-        return CLI_USAGE;
-    }
+    if (code == CLI_GO && fields->file) code = cli_find_output(c, fields->file);
+    if (code == CLI_GO && fields->graph) return cli_graph(c, args, &(cli_graph_options){ fields->evaluate, fields->file, fields->json });
     if (code == CLI_GO) code = device_memory(c, fields->device, args, &most_bytes);
     if (code != CLI_GO) return code;
     if (fields->find) return cli_find(c, args, most_bytes, fields->device, fields->json);
@@ -324,10 +331,14 @@ static const cli_option options[] = {
     { "fit", 0, CLI_FLAG, offsetof(plan_fields, fit), NULL,
       "list the ways to train the model that fit: all weights or adapters, the optimizer's states, length and batch", 0, 0 },
     { "output", 'o', CLI_TEXT, offsetof(plan_fields, file), "FILE", "write the plan to FILE, for the key 'plan' of a recipe and for 'reprise view'", 0, 0 },
+    { "graph", 0, CLI_FLAG, offsetof(plan_fields, graph), NULL, "plan the graph in the file GRAPH, from 'reprise explain --graph' or another program", 0, 0 },
+    { "evaluate", 0, CLI_TEXT, offsetof(plan_fields, evaluate), "PLAN",
+      "with --graph: compute peak, time and bounds of the plan in the file PLAN instead of planning", 0, 0 },
 };
 
 const cli_command cmd_plan = {
-    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | --fit | -o FILE] [--bytes] [--allow-plugins]",
+    .usage = "CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | --fit | -o FILE] [--bytes] [--allow-plugins]\n"
+              "       reprise plan --graph GRAPH [memory_budget=BYTES] [--evaluate PLAN] [--json] [-o FILE] [--bytes]",
     .about = "Predict whether a recipe's step fits its memory budget (exact to the byte), where its peak is, the time that fitting\n"
              "costs, and lower bounds of that time. Neither weights nor data are read. Exit code 3: no plan fits.",
     .example = "reprise plan smollm2_135m_full memory_budget=1700MB",

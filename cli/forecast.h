@@ -18,10 +18,15 @@ int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp
 int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *out);
 void cli_forecast_close(cli_forecast *forecast);
 
-/* Print the settings of a recipe that fit its budget (cli/find.c). Returns the exit code. */
+/* Print the settings of a recipe that fit its budget (cli/plan/find.c). Returns the exit code. */
 int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
 /* plan --fit, likewise. */
 int cli_fit(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
+
+/* Plan a graph, or evaluate a plan of it, and print the figures (cli/plan/graph.c). The first word of args is the graph's file; the only setting
+ * is memory_budget. Returns the exit code. */
+typedef struct { const char *evaluate, *file; bool json; } cli_graph_options;      /* NULL: plan it · NULL: write no file */
+int cli_graph(cli *c, const cli_args *args, const cli_graph_options *options);
 
 /* Bytes by class: { "param": bytes, … } */
 json_t *cli_classes_json(const int64_t *bytes);

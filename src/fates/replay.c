@@ -97,7 +97,8 @@ rp_status rp__fates_run(rp_fates *w, int region)
     return status;
 }
 
-/* In a region of one call, only values made on demand are needed. */
+/* In a region of one call, only values made on demand are needed. A running replay around it may have made one of them for its own calls
+ * (`passing`): it stays for the others, because the region is replayed once. */
 static void set_needed(rp_fates *w, const rp_fate_region *r, bool needed)
 {
     int n             = r->single ? w->call[r->first].n_makes : r->n_makes;
@@ -106,6 +107,7 @@ static void set_needed(rp_fates *w, const rp_fate_region *r, bool needed)
     for (int i = 0; i < n; i++) {
         rp_fate_value *v = &w->value[makes[i]];
         v->needed        = needed && v->left > 0 && (!r->single || v->on_demand);
+        v->passing       = v->passing && !v->needed;
     }
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     int *held_to;                   /* for each value: the last tick of the forward at which the record held it */
     int64_t *change;                /* for each tick of the forward: change of live bytes */
     int64_t *constants;             /* for each tick of the backward: bytes of constants that the trace counts as fixed */
+    const rp_simulate_watch *watch; /* NULL: none */
     rp_simulated out;
 } simulation;
 
@@ -54,6 +55,8 @@ static void count_forward(simulation *p)
 
 /* ---- functions for the record ---- */
 
+static int backward_of(const simulation *p) { return 2 * p->pass->n_calls - 1 - p->tick; }
+
 static rp_status simulate_run(void *self, int c, const rp_fate_take *take)
 {
     simulation *p = self;
@@ -61,6 +64,7 @@ static rp_status simulate_run(void *self, int c, const rp_fate_take *take)
     (void)take;
     reach(p, false, p->fates.live + p->pass->call[c].run_bytes);
     p->out.recompute_seconds += p->pass->call[c].recompute;
+    if (p->watch) p->watch->run(p->watch->user, backward_of(p), c);
     return RP_OK;
 }
 
@@ -69,6 +73,17 @@ static rp_status fetch(void *self, int v)
     simulation *p = self;
 
     reach(p, false, p->fates.live + p->fates.value[v].bytes);
+    if (p->watch) p->watch->fetch(p->watch->user, backward_of(p), v);
+    return RP_OK;
+}
+
+static rp_status simulate_put(void *self, int v, bool *put)
+{
+    simulation *p = self;
+
+    (void)put;
+    p->out.offloaded_bytes += p->pass->value[v].bytes;
+    p->out.copy_seconds += p->pass->value[v].copy;
     return RP_OK;
 }
 
@@ -79,7 +94,7 @@ static void simulate_drop(void *self, int v)
     if (p->tick < p->pass->n_calls) p->held_to[v] = p->tick;
 }
 
-static const rp_fate_acts acts = { .run = simulate_run, .drop = simulate_drop, .fetch = fetch };
+static const rp_fate_acts acts = { .run = simulate_run, .drop = simulate_drop, .put = simulate_put, .fetch = fetch };
 
 /* ---- forward ---- */
 
@@ -213,9 +228,10 @@ static rp_status open_record(simulation *p, rp_ctx *ctx)
     return RP_OK;
 }
 
-rp_status rp__simulate_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, rp_simulated *out)
+rp_status rp__simulate_pass(rp_ctx *ctx, const rp_trace_pass *pass, const rp_plan_pass *plan, const rp_simulate_watch *watch,
+                            rp_simulated *out)
 {
-    simulation p           = { .pass = pass, .plan = plan, .open = NONE };
+    simulation p           = { .pass = pass, .plan = plan, .watch = watch, .open = NONE };
     rp_status status = open_record(&p, ctx);
 
     if (status == RP_OK) status = simulate_forward(&p);
@@ -235,7 +251,7 @@ rp_status rp__simulate(rp_plan *plan, const rp_trace *trace)
     plan->facts.recompute_seconds = 0;
     for (int i = 0; i < plan->n_passes; i++) {
         rp_simulated one;
-        RP_TRY(rp__simulate_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], &one));
+        RP_TRY(rp__simulate_pass(plan->bump.ctx, &trace->pass[i], &plan->pass[i], NULL, &one));
         plan->facts.recompute_seconds += one.recompute_seconds * trace->pass[i].n_passes;
         if (one.bytes > plan->facts.bytes) plan->facts.bytes = one.bytes;
     }

@@ -58,6 +58,11 @@ static rp_status step_note(const rp_question *q, int64_t most, rp_plan *p)
 {
     rp_place_log *log;
 
+    if (q->unplaced) {
+        RP_TRY(q->run(q, p));
+        p->placement = (rp_placement){ .bound = p->found.memory.peak_bytes, .height = p->found.memory.peak_bytes, .placed = true };
+        return RP_OK;
+    }
     p->before        = rp__step_stands(q->ctx);
     RP_TRY(rp__place_log_begin(q->ctx, &log));
     rp_status status = q->run(q, p);
@@ -78,7 +83,7 @@ rp_status rp__step_try(const rp_question *q, rp_plan *p, int64_t most, rp_plan *
     if (!p) return RP_ERR_MEMORY;
     p->bump.ctx = q->owner;
     p->variant  = q->variant;
-    name_costs(q->costs, p);
+    if (q->costs) name_costs(q->costs, p);
     rp_status status = step_note(q, most, p);
     if (status == RP_OK) *out = p;
     else rp__plan_free(p);

@@ -27,9 +27,10 @@ typedef struct { bool simulated, is_there; double recompute_seconds; int64_t liv
 struct rp_question {
     rp_ctx *ctx;                        /* a shapes-only context */
     rp_ctx *owner;                      /* owns the plans, which may outlive ctx */
-    const rp_cost_table *costs;
+    const rp_cost_table *costs;         /* NULL: seconds are not those of a machine */
     rp_step_run run;
     void *self;                         /* data of `run` */
+    bool unplaced;                      /* buffers get no addresses: the arena is `found.memory.peak_bytes` */
     rp_step_variant variant;
     rp_trace trace;
     rp_plan_problem problem;

@@ -1,4 +1,4 @@
-/* cli/find.c -- plan --find: the settings of a recipe that fit the memory budget, fastest first. plan --fit: the ways to train its model.
+/* cli/plan/find.c -- plan --find: the settings of a recipe that fit the memory budget, fastest first. plan --fit: the ways to train its model.
  *
  *   --find --json   { budget_bytes, samples, tried, discarded, machine, measured, settings: [{ ranks, replicate_dim, batch_size,
  *              gradient_accumulation_steps, custom_sharded_layers, reshard_after_forward (a number: group size), reduce_behind, optimizer_in_bwd,
