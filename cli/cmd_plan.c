@@ -287,7 +287,7 @@ static int device_memory(cli *c, const char *device, const cli_args *args, int64
     return CLI_GO;
 }
 
-/* What to do instead of one plan of a recipe. */
+/* Refuses options that exclude one another. */
 static int check_search(const cli *c, const plan_fields *f)
 {
     if (f->evaluate && !f->graph) cli_say(c, "option '--evaluate' needs '--graph': it evaluates a plan of a graph");

@@ -86,3 +86,8 @@ int main(void)
     rp_ctx_free(ctx);
     return 0;
 }
+
+/* It prints:
+step 0: loss above 0.01
+step 400: loss below 0.01
+*/

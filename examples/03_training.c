@@ -68,3 +68,8 @@ int main(int argc, char **argv)
     rp_ctx_free(ctx);
     return code;
 }
+
+/* It prints:
+the loss fell from above 5 to below 1
+every step peaked at the same byte
+*/

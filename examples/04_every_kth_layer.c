@@ -58,3 +58,11 @@ int main(int argc, char **argv)
     tiny_close(&t);
     return 0;
 }
+
+/* It prints:
+none                                         2176000 bytes saved, gradients bit-identical
+{ every_k_layers: { k: 2 } }: 1 3            1186816 bytes saved, gradients bit-identical
+{ every_k_layers: { k: 2, offset: 1 } }: 0 2 1186816 bytes saved, gradients bit-identical
+{ layers: [0, 2-3] }: 0 2 3                   692224 bytes saved, gradients bit-identical
+all but the last: 0 1 2                       692224 bytes saved, gradients bit-identical
+*/

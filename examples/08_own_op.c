@@ -114,3 +114,10 @@ int main(void)
     rp_ctx_free(ctx);
     return 0;
 }
+
+/* It prints:
+kept        288 bytes saved, run 2 times, replayed 0 times
+in a region   0 bytes saved, run 2 times, replayed 2 times
+the gradients are bit-identical
+central differences agree
+*/

@@ -113,3 +113,15 @@ int main(int argc, char **argv)
     tiny_close(&t);
     return 0;
 }
+
+/* It prints:
+written parameter: 'layers.1.mlp.up.weight' (fp32 [192, 64]) was changed by rp_tensor_write between forward and backward; matmul of 'layers.1.mlp.up' reads it
+conflicting must-rules: slot 'layers.2.attn.q' matmul output 0: 'all:1' says keep, 'its own:1' says recompute
+must-rule and preference: no error
+no place for offloading: all:1: slot of matmul of 'layers.0.mlp.gate' must be offloaded, but no folder or device for offloading is set
+wrong replay: a replay differs from the first pass: checkpoint: drift output 0 (fp32 [4]), first at element 2, [2]
+        0  silu                 checkpoint                                       the same
+  >     1  drift                checkpoint                                       differs
+        2  mul                  checkpoint                                       not replayed
+        3  sum                  checkpoint                                       not replayed
+*/

@@ -53,3 +53,10 @@ int main(int argc, char **argv)
     }
     return 0;
 }
+
+/* It prints:
+limit at 90 % of the memory: gradients bit-identical, limit respected
+limit at 85 % of the memory: gradients bit-identical, limit respected
+limit at 80 % of the memory: gradients bit-identical, limit respected
+limit at 30 % of the memory: refused, because nothing more can be dropped, limit respected
+*/

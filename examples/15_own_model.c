@@ -185,3 +185,13 @@ int main(void)
     run_planned(RP_LEAST_BUDGET);
     return 0;
 }
+
+/* It prints:
+keep everything                                                100 % of the memory, same gradients
+{ every_k_layers: 2 }                                           70 % of the memory, same gradients
+{ path: 'layers.*.mix' }                                        30 % of the memory, same gradients
+{ module_type: Block }                                          30 % of the memory, same gradients
+[{ op: matmul, fate: keep }, { type: Mix, fate: recompute }]    60 % of the memory, same gradients
+a plan for a budget of 2 MB                                     40 % of the memory, same gradients
+a plan for the least budget                                     30 % of the memory, same gradients
+*/

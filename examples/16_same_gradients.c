@@ -60,3 +60,9 @@ int main(void)
     rp_ctx_free(ctx);
     return 0;
 }
+
+/* It prints:
+keep everything         2176000 bytes saved
+recompute every block    197632 bytes saved
+the gradients are bit-identical
+*/

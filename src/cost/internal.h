@@ -21,7 +21,7 @@
 enum { RP_COST_PASSES = 2, RP_COST_NAME_CHARS = RP_COST_MACHINE_CHARS, RP_COST_LINE_CHARS = 160 };
 
 /* The bytes/s of states in 8 bits, over those of an update in fp32, where they were not measured. */
-#define RP_COST_CODED_SHARE 0.2
+#define RP_COST_CODED_SHARE 0.12
 
 #define RP_COST_FILE_BYTES (INT64_C(1) << 20)       /* maximum size of a table file */
 

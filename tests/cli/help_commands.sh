@@ -61,13 +61,15 @@ reprise ls -h | head -n 1
 #>   -h, --help                   print this
 #>
 #> example: reprise eval models/SmolLM2-135M --data text.txt
-#> usage: reprise explain CONFIG [KEY=VALUE ...] [--json] [--bytes] [--allow-plugins]
+#> usage: reprise explain CONFIG [KEY=VALUE ...] [--json] [--graph -o FILE] [--bytes] [--allow-plugins]
 #>
 #> Print the fate of every slot (saved tensor) of a recipe's step, the rule or region that decided it, and the cost of its
 #> replay; the totals of modules and memory classes; and the owners of the memory at the peak. Neither weights nor data
 #> are read. CONFIG is a path or the name of a shipped recipe; KEY=VALUE sets a key, ~KEY removes one.
 #>
 #>       --json                   print one JSON object, with every slot separately
+#>       --graph                  write the step as a graph for other planners, to the file of -o
+#>   -o, --output FILE            file of --graph
 #>       --bytes                  print exact sizes, in bytes
 #>       --allow-plugins          load the plug-in libraries that the recipe names; they run code
 #>   -h, --help                   print this
@@ -104,6 +106,7 @@ reprise ls -h | head -n 1
 #>
 #> example: reprise generate models/SmolLM2-135M --prompt 'Once upon a time' -n 64
 #> usage: reprise plan CONFIG [KEY=VALUE ...] [--json] [--device SPEC] [--find | --fit | -o FILE] [--bytes] [--allow-plugins]
+#>        reprise plan --graph GRAPH [memory_budget=BYTES] [--evaluate PLAN] [--json] [-o FILE] [--bytes]
 #>
 #> Predict whether a recipe's step fits its memory budget (exact to the byte), where its peak is, the time that fitting
 #> costs, and lower bounds of that time. Neither weights nor data are read. Exit code 3: no plan fits.
@@ -113,6 +116,8 @@ reprise ls -h | head -n 1
 #>       --find                   find the fastest settings that fit: ranks, wrapping, resharding, batch size, gradient accumulation
 #>       --fit                    list the ways to train the model that fit: all weights or adapters, the optimizer's states, length and batch
 #>   -o, --output FILE            write the plan to FILE, for the key 'plan' of a recipe and for 'reprise view'
+#>       --graph                  plan the graph in the file GRAPH, from 'reprise explain --graph' or another program
+#>       --evaluate PLAN          with --graph: compute peak, time and bounds of the plan in the file PLAN instead of planning
 #>       --bytes                  print exact sizes, in bytes
 #>       --allow-plugins          load the plug-in libraries that the recipe names; they run code
 #>   -h, --help                   print this

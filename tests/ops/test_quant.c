@@ -185,7 +185,8 @@ static void references_give_the_bits_of_dequantised_weights(void **state)
 static void check_embedding(rp_ctx *ctx, rp_dtype dtype)
 {
     rp_meta m = rp_meta_2d(dtype, 19, 512), ids_meta = rp_meta_1d(RP_I32, 33);
-    rp_tensor *table = quant_tensor(ctx, &m, 8), *plain = quant_plain(table, RP_F32), *ids = drawn(ctx, ids_meta, 19, 4), *y = NULL, *same = NULL, *slot[RP_MAX_SLOT] = { NULL };
+    rp_tensor *table = quant_tensor(ctx, &m, 8), *plain = quant_plain(table, RP_F32), *ids = drawn(ctx, ids_meta, 19, 4), *y = NULL;
+    rp_tensor *same = NULL, *slot[RP_MAX_SLOT] = { NULL };
     rp_op_meta call;
 
     assert_ok(ctx, rp__op_prepare(ctx, rp__op_find("embedding"), NULL, (rp_tensor *[]){ table, ids }, 2, true, NULL, &call));
