@@ -179,7 +179,7 @@ static rp_status make_folder(rp_trainer *t)
 
 static rp_status tidy(const rp_trainer *t)
 {
-    static const char *const names[] = { "config.yaml", "plan.json", "profile.txt", "profile.trace.json", "report.html" };
+    static const char *const names[] = { "config.yaml", "plan.json", "profile.txt", "profile.trace.json", "report.html", "final.gguf" };
 
     for (int i = 0; i < RP_COUNT(names); i++) RP_TRY(rp__file_tidy(t->ctx, t->recipe->output_dir, names[i]));
     return RP_OK;

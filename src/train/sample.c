@@ -91,6 +91,14 @@ static rp_status render(rp_tokenizer *tokenizer, const int32_t *ids, const bool 
     return RP_OK;
 }
 
+/* A vocabulary of a model may be larger than that of its tokenizer. Then the sample is ids. */
+static bool knows_all(const rp_tokenizer *tokenizer, const int32_t *ids, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (ids[k] >= rp__tokenizer_vocab(tokenizer)) return false;
+    return true;
+}
+
 rp_status rp__sample_render(rp_ctx *ctx, rp_data *data, rp_tokenizer *tokenizer, int64_t max_seq_len, rp_sample *out)
 {
     int32_t *ids     = rp__host_alloc(ctx, max_seq_len * (int64_t)sizeof *ids);
@@ -101,7 +109,7 @@ rp_status rp__sample_render(rp_ctx *ctx, rp_data *data, rp_tokenizer *tokenizer,
     *out        = (rp_sample){ 0 };
     out->hidden = rp__data_info(data).masked;
     if (status == RP_OK) status = rp__data_sample(data, 0, ids, target, &n);
-    if (status == RP_OK) status = render(tokenizer, ids, target, n, out);
+    if (status == RP_OK) status = render(tokenizer && knows_all(tokenizer, ids, n) ? tokenizer : NULL, ids, target, n, out);
     RP_RELEASE(target, ids);
     return status;
 }
