@@ -7,7 +7,7 @@ reprise plan "$@" memory_limit=64MiB --json | tr ',' '\n' | grep -E '"(budget|me
 reprise plan "$@" memory_limit=64MiB memory_budget=9MB --json | tr ',' '\n' | grep '"budget_bytes'
 reprise plan "$@" dist.ranks=2 --device h100 memory_limit=128MiB | head -1
 # AddressSanitizer keeps freed memory for a while, which would count as the process's own.
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=1"
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
 reprise plan "$@" memory_limit=64MiB -o p.json >/dev/null && reprise train "$@" memory_limit=64MiB plan=p.json output_dir=out 2>&1 | grep -E '^memory limit|is in'
 for limit in 8MB 39900000; do
     reprise plan "$@" memory_limit=$limit 2>&1 >/dev/null | sed 's/the least budget that fits is .*: raise/LEAST: raise/; s/to [0-9]*,/to LIMIT,/'
