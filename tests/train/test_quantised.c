@@ -23,14 +23,6 @@ static const family families[] = {
                  " \"num_experts_per_tok\": 2, " SIZES "}" },
 };
 
-/* A reference decodes a block for each element that it reads; tests/ops/test_quant.c compares them on small tensors. */
-static void leave_out_references(void)
-{
-    const char *device = getenv("REPRISE_TEST_DEVICE");
-
-    if (device && !strcmp(device, "sim")) skip();
-}
-
 /* ---- files ---- */
 
 static const char *at(const char *name) { return temp_path(&dir, name); }
