@@ -10,7 +10,7 @@ static rp_status embedding_forward(rp_module *self, rp_tensor *const *in, rp_ten
     rp_tensor *y;
 
     RP_TRY(rp__apply(self->ctx, &rp_op_embedding, NULL, (rp_tensor *[]){ rp__module_weight(self, 0), in[0] }, 2, &y));
-    rp_status status = y->m.dtype == dtype ? RP_OK : rp__op_step(self->ctx, &rp_op_cast, &(rp_attr_cast){ dtype }, &y);
+    rp_status status = y->m.dtype == dtype ? RP_OK : rp__op_step(self->ctx, &rp_op_cast, &(rp_attr_cast){ (int)dtype }, &y);
     return rp__tensor_give(status, y, out);
 }
 
