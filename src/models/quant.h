@@ -15,7 +15,7 @@ rp_dtype rp__quant_stored(const rp_model_config *config, const rp_module *m, con
  * model. *out is yours. errors RP_ERR_MEMORY · RP_ERR_FORMAT */
 rp_status rp__quant_types(rp_weight_loader *l, json_t **out);
 
-/* Is it a part of a weight in the format of bitsandbytes, beside its codes? */
+/* Returns whether a tensor of this name belongs to the codes of another one, in the format of bitsandbytes. */
 bool rp__quant_is_part(const char *name);
 
 /* Is it such a weight's codes? Any other tensor of bytes is refused. */

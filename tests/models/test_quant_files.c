@@ -44,7 +44,7 @@ static rp_model *stored(bool keep, rp_dtype dtype, const char *path)
     return m;
 }
 
-/* What bitsandbytes has of a layer, as fp32; free it. */
+/* Returns the values of a layer as bitsandbytes dequantises them, in fp32; free it. */
 static float *golden_values(const char *name, int64_t *n)
 {
     char path[RP_GOLDEN_PATH];

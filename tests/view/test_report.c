@@ -182,7 +182,7 @@ static void a_loss_that_is_not_finite_is_not_written_as_a_number(void **state)
     step_free(step);
 }
 
-/* The last prompts, in the order of the file. What is no text is empty. */
+/* The last prompts, in the order of the file. Values that are not text become empty. */
 static void continued_prompts_are_listed(void **state)
 {
     (void)state;
