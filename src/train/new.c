@@ -79,7 +79,7 @@ static rp_status yield_pool(rp_trainer *t)
 static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
 {
     t->info.limit     = r->limit;
-    t->info.allowance = rp__allowance_bytes(&r->allowance);
+    t->info.allowance = r->limit ? r->limit - r->budget : 0;
     if (!r->limit) return RP_OK;
     t->ctx->options.memory_limit_bytes = r->budget;
     for (int i = 0; i < t->ctx->n_devices; i++)

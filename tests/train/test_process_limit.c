@@ -120,6 +120,8 @@ static void a_process_that_takes_more_than_its_allowance_is_refused_before_the_f
     assert_non_null(strstr(t.said, "outside its arena, "));
     assert_non_null(strstr(t.said, " more than the "));
     assert_false(is_there(&dir, "refused"));
+    t = run_alone("smaller", 0, 300 * (int64_t)MIB, RUN("max_steps=1", "optimizer_in_bwd=auto", "memory_limit=900MB", "memory_budget=400MB"));
+    if (t.status != RP_OK) fail_msg("a smaller memory_budget must help, as the message says: %s", t.said);
 }
 
 /* ---- the formula ---- */
