@@ -67,13 +67,15 @@ class Others:
         return round(max(0.0, (self.used() - self.start) / (time.monotonic() - self.began)), 2)
 
 
-def by_turns(pairs, ours, peer):
-    """Of two functions that give seconds: (ours, peer) of each pair."""
+def by_turns(rounds, *sides):
+    """Of functions that give seconds: a tuple of all of them, for each round. Another one begins each round."""
     out = []
-    for i in range(pairs):
-        first, second = (ours, peer) if i % 2 == 0 else (peer, ours)
-        a, b = first(), second()
-        out.append((a, b) if i % 2 == 0 else (b, a))
+    for i in range(rounds):
+        took = {}
+        for j in range(len(sides)):
+            at = (i + j) % len(sides)
+            took[at] = sides[at]()
+        out.append(tuple(took[at] for at in range(len(sides))))
     return out
 
 
@@ -82,15 +84,19 @@ def spread(values):
     return {"median": median, "interval": interval, "coverage": round(coverage, 4)}
 
 
-def measured(row, ours, peer, pairs, turn, figures):
+def measured(row, ours, peer, pairs, turn, figures, before=None):
     """The row with what both sides took, by turns, and what lived. turn(side): a function that gives seconds; figures(seconds): what is
-    told of a side's. Both are closed."""
-    others = Others(ours, peer)
-    times = by_turns(pairs, turn(ours), turn(peer))
+    told of a side's. `before` is a third side, an older build of ours, told by its ratio alone. All are closed."""
+    sides = [ours, peer] + ([before] if before else [])
+    others = Others(*sides)
+    times = by_turns(pairs, *map(turn, sides))
     busy = others.cores()
     sizes = [side.ask("bytes") for side in (ours, peer)]
-    ours.close(), peer.close()
-    found = dict(row, pairs=len(times), ratio=spread([b / a for a, b in times]), others_cores=busy)
+    for side in sides:
+        side.close()
+    found = dict(row, pairs=len(times), ratio=spread([b / a for a, b, *_ in times]), others_cores=busy)
+    if before:
+        found["before"] = spread([c / a for a, _, c in times])
     for key, seconds, size in zip(("ours", "peer"), zip(*times), sizes):
         found[key] = {**figures(seconds), **size, "beyond_bytes": size["peak_bytes"] - size["lasting_bytes"]}
     return found
