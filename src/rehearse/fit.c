@@ -14,7 +14,6 @@
 
 #include "base/list.h"
 #include "base/report.h"
-#include "cost/cost.h"
 #include "plan/plan.h"
 
 enum { LEAST_LENGTH = 64 };
@@ -73,7 +72,7 @@ static bool is_own(const rp_recipe *own, const way *w, const rp_recipe *r)
            r->optimizer.state_dtype == own->optimizer.state_dtype;
 }
 
-static void fill_row(const fitting *x, const way *w, const rp_recipe *r, const rp_plan *p, rp_fit_row *row)
+static void fill_row(fitting *x, const way *w, const rp_recipe *r, const rp_plan *p, rp_fit_row *row)
 {
     double tokens = (double)(r->batch_size * r->gradient_accumulation_steps * r->max_seq_len) * (r->dist.ranks.set ? (double)r->dist.ranks.value : 1);
 
@@ -82,6 +81,8 @@ static void fill_row(const fitting *x, const way *w, const rp_recipe *r, const r
                          .reserved = p->placement.height, .seconds = p->seconds + p->recompute_seconds };
     for (int i = 0; has_states(r) && i < RP_COUNT(states); i++)
         if (states[i].dtype == r->optimizer.state_dtype) row->states = states[i].name;
+    snprintf(x->out->machine, sizeof x->out->machine, "%s", p->machine);
+    x->out->measured       = p->measured;
     row->overhead          = p->seconds > 0 ? p->recompute_seconds / p->seconds : 0;
     row->tokens_per_second = row->seconds > 0 ? tokens / row->seconds : 0;
 }
@@ -177,11 +178,7 @@ static rp_status fit_all(fitting *x, rp_report *report)
     RP_CHECK(r->caller, x->out->n, RP_ERR_BUDGET, "no way to train this model fits a memory budget of %s: 'reprise plan' prints the least budget",
              rp__size_text(text, r->budget));
     qsort(x->out->row, (size_t)x->out->n, sizeof *x->out->row, better);
-    RP_TRY(rp__rehearsal_begin(r, x->recipe, RP_ANEW_FATES));
-    RP_TRY(rp__rehearsal_ready(r));
-    snprintf(x->out->machine, sizeof x->out->machine, "%s", rp__cost_machine(r->costs));
-    x->out->measured = rp__cost_measured(r->costs);
-    return rp__rehearsal_end(r, RP_OK);
+    return RP_OK;
 }
 
 rp_status rp__recipe_fit(rp_ctx *ctx, const rp_recipe *recipe, const char *device, rp_report *report, rp_fit *out)

@@ -63,6 +63,7 @@ static rp_status rehearsal_build(rp_rehearsal *r)
     if (status == RP_OK) status = pretend(r);
     if (status == RP_OK) status = share(r);
     if (status == RP_OK) status = rp__engine_open(&r->engine, r->ctx, r->recipe, &config);
+    if (status == RP_OK) status = rp__explain_pause(r->explain);
     rp__model_config_drop(&config);
     r->n_params = 0;
     for (int i = 0; status == RP_OK && i < rp__model_n_params(r->engine.model); i++)
