@@ -47,7 +47,7 @@ def model(**more):
         hidden_size=HIDDEN, num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, intermediate_size=MLP, vocab_size=VOCAB,
         num_hidden_layers=LAYERS, max_position_embeddings=131072, rms_norm_eps=1e-5, **more))
     for p in m.parameters():
-        p.data.normal_(std=0.2)
+        p.data.copy_(torch.round(1024 * p.data.normal_(std=0.2)) / 1024)         # compresses to half
     return m
 
 
@@ -127,7 +127,7 @@ def gpt2(folder):
     m = GPT2LMHeadModel(GPT2Config(n_embd=HIDDEN, n_head=HEADS, n_layer=LAYERS, n_inner=MLP, vocab_size=VOCAB, n_positions=48,
                                    bos_token_id=1, eos_token_id=2))
     for p in m.parameters():
-        p.data.normal_(std=0.2)
+        p.data.copy_(torch.round(1024 * p.data.normal_(std=0.2)) / 1024)         # compresses to half
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, LAYERS)
     w = gguf.GGUFWriter(os.path.join(folder, "gpt2.gguf"), "gpt2")
     w.add_block_count(LAYERS)
