@@ -16,6 +16,7 @@ echo '{"text": "ONE' >cut.jsonl
 sed -i 's/two/2/; /every:/d; s/layer,/layers.0,/; s/, fate: offload/, fate: keep/' recipe.yaml
 reprise validate recipe.yaml dataset.path=cut.jsonl dataset.format=jsonl; echo $? >&2
 reprise validate recipe.yaml dataset.path=ok.jsonl dataset.format=jsonll
+reprise validate tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json dataset.path=nothing 'freeze=["*"]'
 #2> recipe.yaml:2: 'batch_size' wants a whole number from 1 to 1048576, not 'two'
 #2> recipe.yaml:5: 'activation_checkpointing.every' has no effect: the mode is full
 #2> recipe.yaml:7: 'path': no module matches 'layer' (did you mean 'layers'?)
@@ -27,3 +28,5 @@ reprise validate recipe.yaml dataset.path=ok.jsonl dataset.format=jsonll
 #2> 2
 #2> recipe.yaml:7: no op is called 'matmull' (did you mean 'matmul'?)
 #2> argument 'dataset.format=jsonll': 'dataset.format' wants text, jsonl, tokens, chat or alpaca, not 'jsonll'
+#2> reprise validate: 'freeze' leaves no parameter to train
+#2> argument 'dataset.path=nothing': dataset.path: no file matches 'nothing'
