@@ -9,7 +9,23 @@
 
 enum { ROWS = 2, TOKENS = 24, ALL = ROWS * TOKENS, BATCHES = 3, STEPS = 12 };
 
-typedef struct { rp_ctx *ctx; golden *g; rp_model *m; } opened;
+typedef struct {
+    rp_ctx *ctx;
+    golden *g;
+    rp_model *m;
+    const char *of;             /* names in the golden begin with it */
+} opened;
+
+/* A few may be live at once. */
+static inline const char *named(const opened *o, const char *name)
+{
+    static char ring[4][256];
+    static unsigned next;
+    char *out = ring[next++ % RP_COUNT(ring)];
+
+    snprintf(out, sizeof ring[0], "%s%s", o->of, name);
+    return out;
+}
 
 static inline const char *variant_path(char out[RP_GOLDEN_PATH], const char *variant)
 {
@@ -21,7 +37,7 @@ static inline const char *variant_path(char out[RP_GOLDEN_PATH], const char *var
 
 static inline opened open_variant(const char *variant)
 {
-    opened o = { .ctx = test_ctx(NULL) };
+    opened o = { .ctx = test_ctx(NULL), .of = "" };
     char path[RP_GOLDEN_PATH], name[128];
 
     snprintf(name, sizeof name, "lora/%s/golden", variant);
@@ -59,7 +75,7 @@ static inline rp_tensor *ints(rp_ctx *ctx, const int32_t *v)
 /* Position t is asked for the token of t + 1; the last has no target. */
 static inline rp_model_batch batch_of(const opened *o, int batch)
 {
-    int32_t *v = golden_ints(o->g, "input_ids", batch * ALL, ALL), labels[ALL];
+    int32_t *v = golden_ints(o->g, named(o, "input_ids"), batch * ALL, ALL), labels[ALL];
 
     for (int i = 0; i < ALL; i++) labels[i] = i % TOKENS == TOKENS - 1 ? -100 : v[i + 1];
     rp_model_batch out = { .tokens = ints(o->ctx, v), .labels = ints(o->ctx, labels) };
@@ -103,7 +119,7 @@ static inline double *logits_of(rp_ctx *ctx, rp_model *m, const rp_model_batch *
 
 static inline void check_logits(const opened *o, rp_model *m, double limit)
 {
-    golden_tensor want   = golden_get(o->g, "logits");
+    golden_tensor want   = golden_get(o->g, named(o, "logits"));
     rp_model_batch batch = batch_of(o, 0);
     double *got          = logits_of(o->ctx, m, &batch, want.elems);
 

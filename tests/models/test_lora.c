@@ -42,10 +42,10 @@ static int check_tensors(const opened *o, const char *prefix, bool gradients, do
 
 static void check_pass(const opened *o)
 {
-    double want = golden_number(o->g, "loss"), got = loss_and_gradients(o, 0);
+    double want = golden_number(o->g, named(o, "loss")), got = loss_and_gradients(o, 0);
 
     if (fabs(got - want) > 1e-6 * want) fail_msg("loss %.9g, expected %.9g", got, want);
-    int n = check_tensors(o, "grad.", true, 1e-5);
+    int n = check_tensors(o, named(o, "grad."), true, 1e-5);
     assert_int_equal(n, count_trained(o->m, false));
     assert_int_equal(n, count_trained(o->m, true));
     drop_gradients(o->m);
@@ -114,6 +114,65 @@ static void with_magnitudes_all_of_them_are_pefts_too(void **state)
     check_variant("smollm2_dora");
     check_variant("gpt2_dora");
     check_variant("llama_bias_dora");
+}
+
+/* ---- beside quantised weights ---- */
+
+/* Writes base.gguf, and the adapter, which names it. */
+static void unpack(const opened *o, const temp_dir *dir)
+{
+    int64_t at = 0;
+
+    assert_int_equal(mkdir(temp_path(dir, "adapter"), 0777), 0);
+    for (const char *name; (name = golden_next(o->g, named(o, "file."), &at)) != NULL;) {
+        char full[256];
+        snprintf(full, sizeof full, "%sfile.%s", o->of, name);
+        const rp_safetensor *t = rp__safetensors_find(o->g->tensors, full);
+        temp_write(dir, name, rp__safetensors_bytes(o->g->tensors, t), (size_t)t->bytes);
+    }
+}
+
+static rp_model *load_kept(rp_ctx *ctx, const char *path)
+{
+    rp_model_config config = { .family = NULL };
+    rp_model_files *files;
+    rp_report report;
+    rp_model *model;
+
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, path, NULL, &report, &files));
+    assert_ok(ctx, rp__model_files_quantise(files, true, RP_F32));
+    assert_ok(ctx, rp__model_files_config(files, &config));
+    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
+    assert_ok(ctx, rp__model_load(model, files));
+    rp__model_config_drop(&config);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return model;
+}
+
+static void beside_blocks_of_gguf_they_are_pefts_on_the_dequantised_model(void **state)
+{
+    static const struct { const char *of; rp_dtype attn_q, attn_v; } models[] = { { "llama.", RP_Q4_K, RP_Q4_0 }, { "qwen3.", RP_Q4_K, RP_Q4_K } };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(models); i++) {
+        opened o     = { .ctx = test_ctx(NULL), .of = models[i].of };
+        temp_dir dir = temp_make();
+        o.g          = golden_open(o.ctx, "lora/quantised");
+        unpack(&o, &dir);
+        o.m                       = load_kept(o.ctx, temp_path(&dir, "adapter"));
+        rp__tape_ctx(o.ctx)->eval = true;
+        assert_int_equal(rp__model_find_param(o.m, "layers.1.attn.q.weight")->whole.dtype, models[i].attn_q);
+        assert_int_equal(rp__model_find_param(o.m, "layers.1.attn.v.weight")->whole.dtype, models[i].attn_v);
+        assert_int_equal(rp__model_find_param(o.m, "layers.1.attn.output.weight")->whole.dtype, RP_Q4_0);
+        check_logits(&o, o.m, 1e-4);
+        check_pass(&o);
+        rp_module_checkpoint(rp__model_root(o.m), rp__module_is_type, "TransformerBlock");
+        check_pass(&o);
+        temp_remove(&dir);
+        close_variant(&o);
+    }
 }
 
 /* ---- fresh ---- */
@@ -298,6 +357,7 @@ int main(void)
         cmocka_unit_test(layers_with_biases_and_of_the_mlp_adapted_are_pefts),
         cmocka_unit_test(with_modules_trained_whole_they_are_pefts_too),
         cmocka_unit_test(with_magnitudes_all_of_them_are_pefts_too),
+        cmocka_unit_test(beside_blocks_of_gguf_they_are_pefts_on_the_dequantised_model),
         cmocka_unit_test(fresh_adapters_are_kaimings_and_change_nothing),
         cmocka_unit_test(any_allocation_of_the_first_magnitudes_may_fail),
         cmocka_unit_test(names_are_paths_their_ends_globs_or_all),
