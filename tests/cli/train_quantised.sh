@@ -18,6 +18,10 @@ reprise train r.yaml 2>&1 | grep -E '^(model|trained|quantised) '
 reprise train r.yaml lora.merge=true output_dir=merged >/dev/null 2>&1
 reprise plan r.yaml --json | grep -oE '"param": [0-9]+' | head -1
 reprise inspect merged/final 2>&1 | grep -E 'quantization|q_proj'
+echo '--- random blocks of Q4_K'
+sed 's/: 4096,/: 256,/; s/: 14336,/: 512,/; s/: 32,/: 2,/; s/: 8,/: 2,/; s/: 128256,/: 1024,/' "$SOURCE/recipes/llama3_8b/config.json" >small.json
+"$SOURCE/tools/make_random_gguf" small.json small.gguf
+reprise train r.yaml model.path=small.gguf dataset='{path: small.json, format: text}' output_dir=random 2>&1 | grep -E '^(data|quantised) '
 echo '--- refused'
 reprise train r.yaml model.quantize=null output_dir=plain
 reprise plan r.yaml lora=null
@@ -29,6 +33,10 @@ reprise train r.yaml model.quantize=int4
 #> quantised      73728 of them, in 38280 bytes (37.38 KiB)
 #> "param": 81032
 #>   model.layers.0.self_attn.q_proj.weight           F32   [64, 64]
+#> --- random blocks of Q4_K
+#> small.gguf: 1836288 parameters, 1066496 bytes
+#> quantised      1835008 of them, in 1032192 bytes (1008.00 KiB)
+#> data           small.json: 1 file, 1 document, 400 tokens, 375 targets; 25 samples, 0 truncated, 0 skipped
 #> --- refused
 #2> reprise train: nf4: tensor 'model.layers.0.self_attn.q_proj.weight' is quantised by bitsandbytes, which is read only with 'model.quantize: keep', and only if the weight is not trained (and 6 more)
 #2> r.yaml:1: 'model.quantize' is for frozen weights, but all weights are trained: set 'lora.rank', 'model.adapter' or 'freeze'
