@@ -1,5 +1,5 @@
 /* kernels/cpu/dots.h -- products of few rows with B stored [n, k], as in generation. Each element of C is a dot product of two rows, and B is
- * read once, in place.
+ * read once, in place. A single row is multiplied by the blocks of a quantised B as they are decoded in registers (quant_wide.h).
  *
  *   scratch of a thread   [ A as fp32: m x k | a row of B as fp32: k | sum: m x DOT_COLUMNS ]
  *
@@ -25,7 +25,15 @@ static inline dots_floats dots_scratch(const rp_gemm *g)
     return (dots_floats){ a, b, a + b + DOT_ROWS * DOT_COLUMNS };
 }
 
-/* Four chains of vectors, then the remaining elements, then the lanes in order. */
+/* The sum of four chains, then the lanes in order. */
+static inline float dot_total(lanes sum[4], float total)
+{
+    sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int l = 0; l < LANES; l++) total += sum[0][l];
+    return total;
+}
+
+/* Four chains of vectors, then the remaining elements, then the chains. */
 static inline float dot(const float *a, const float *b, int64_t n)
 {
     lanes sum[4] = { 0 };
@@ -37,9 +45,7 @@ static inline float dot(const float *a, const float *b, int64_t n)
         for (int v = 0; v < 4; v++) sum[v] += *(const lanes_at *)(a + i + v * LANES) * *(const lanes_at *)(b + i + v * LANES);
     for (; i + LANES <= n; i += LANES) sum[0] += *(const lanes_at *)(a + i) * *(const lanes_at *)(b + i);
     for (; i < n; i++) total += a[i] * b[i];
-    sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    for (int l = 0; l < LANES; l++) total += sum[0][l];
-    return total;
+    return dot_total(sum, total);
 }
 
 static inline void dots_load_a(const rp_gemm *g, const void *a, float *to)
@@ -56,9 +62,21 @@ static inline const float *dots_row(const rp_gemm *g, const void *b, int64_t j, 
     return buffer;
 }
 
+/* The function that multiplies a row of B without decoding it to memory first; NULL: there is none, or several rows of A share what is decoded. */
+static inline quant_dot *dots_of_blocks(const rp_gemm *g)
+{
+    if (!g->quant || g->m > 1 || g->k % g->quant->block_elems || g->b_first % g->quant->block_elems) return NULL;
+    return RP_AT_LEVEL(quant_dots)[g->quant->dtype - RP_Q4_0][g->ab == RP_F32 ? QUANT_FLOATS : QUANT_ROUNDED];
+}
+
 /* Computes columns j0 … of all rows into sum [m, DOT_COLUMNS]. */
 static inline void dots_block(const rp_gemm *g, const float *a, const void *b, int64_t j0, int64_t columns, float *buffer, float *sum)
 {
+    quant_dot *whole = dots_of_blocks(g);
+    int64_t blocks   = whole ? g->k / g->quant->block_elems : 0, first = whole ? g->b_first / g->quant->block_elems : 0;
+
+    for (int64_t j = 0; j < columns && whole; j++) sum[j] = whole(b, first + (j0 + j) * blocks, blocks, a);
+    if (whole) return;
     for (int64_t j = 0; j < columns; j++) {
         const float *row = dots_row(g, b, j0 + j, buffer);
         for (int64_t r = 0; r < g->m; r++) sum[r * DOT_COLUMNS + j] = dot(a + r * g->k, row, g->k);

@@ -4,7 +4,7 @@
  *   codes of 4 or 5 bits     the values of all 16 or 32 codes are computed and rounded once, then looked up: vpermw, vpermps
  *   other codes              (q + bias) scale - least, for two runs of 16 elements with scales of their own
  *
- * Needs AVX512BW and AVX512VL.
+ * A single row of fp32 is multiplied by the values in registers (quant_dot_NAME). Needs AVX512BW and AVX512VL.
  */
 #ifndef RP_KERNELS_CPU_QUANT_WIDE_H
 #define RP_KERNELS_CPU_QUANT_WIDE_H
@@ -12,6 +12,7 @@
 #include <immintrin.h>
 
 #include "base/quant_decode.h"
+#include "kernels/cpu/dots.h"
 #include "kernels/cpu/quant.h"
 
 INLINE __m512 quant_half(const uint8_t *p)
@@ -19,7 +20,18 @@ INLINE __m512 quant_half(const uint8_t *p)
     uint16_t bits;
 
     memcpy(&bits, p, sizeof bits);
-    return _mm512_set1_ps(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits))));
+    return _mm512_cvtph_ps(_mm256_set1_epi16((int16_t)bits));
+}
+
+/* Two of them. */
+INLINE void quant_halves(const uint8_t *p, __m512 *first, __m512 *second)
+{
+    int32_t bits;
+
+    memcpy(&bits, p, sizeof bits);
+    __m512 both = _mm512_cvtph_ps(_mm256_set1_epi32(bits));
+    *first      = _mm512_moveldup_ps(both);
+    *second     = _mm512_movehdup_ps(both);
 }
 
 /* As rp__bf16_from_f32: the upper halves of the words are the result. */
@@ -31,9 +43,27 @@ INLINE __m512i quant_round(__m512 v)
     return _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), bits, _mm512_set1_epi32(0x400000));
 }
 
-INLINE __m256i quant_words(__m512 v) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quant_round(v), 16)); }
+/* The range of values before they are rounded. Scales that are fp16 give zero or at least 2^-24, so an instruction that takes denormals for zero rounds them
+ * as quant_round does. */
+typedef enum { QUANT_NORMAL, QUANT_ANY } quant_range;
 
-INLINE __m512 quant_round_wide(__m512 v) { return _mm512_castsi512_ps(_mm512_and_si512(quant_round(v), _mm512_set1_epi32((int)0xffff0000u))); }
+INLINE __m256i quant_words(quant_range range, __m512 v)
+{
+#if defined(__AVX512BF16__)
+    if (range == QUANT_NORMAL) return (__m256i)_mm512_cvtneps_pbh(v);
+#endif
+    (void)range;
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quant_round(v), 16));
+}
+
+INLINE __m512 quant_round_wide(quant_range range, __m512 v)
+{
+#if defined(__AVX512BF16__)
+    if (range == QUANT_NORMAL) return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(quant_words(range, v)), 16));
+#endif
+    (void)range;
+    return _mm512_castsi512_ps(_mm512_and_si512(quant_round(v), _mm512_set1_epi32((int)0xffff0000u)));
+}
 
 INLINE __m512 quant_count(float from, float step)
 {
@@ -42,42 +72,56 @@ INLINE __m512 quant_count(float from, float step)
 
 /* ---- outputs of 32 elements ---- */
 
+/* Two runs of 16 elements. Halves are stored instead. */
+typedef struct { __m512 first, second; } quant_pair;
+
 /* codes: 32 bytes below 16, or below 32 if `five` is set. low, high: the values of codes 0 to 15 and 16 to 31. */
-INLINE void quant_look_up(quant_output out, bool five, __m512 low, __m512 high, __m256i codes, void *to, int64_t at)
+INLINE void quant_look_up_halves(quant_range range, bool five, __m512 low, __m512 high, __m256i codes, uint16_t *to)
 {
-    if (out == QUANT_HALVES) {
-        __m512i table = _mm512_castsi256_si512(quant_words(low));
-        if (five) table = _mm512_inserti64x4(table, quant_words(high), 1);
-        _mm512_storeu_si512((uint16_t *)to + at, _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(codes), table));
-        return;
-    }
-    if (out == QUANT_ROUNDED) low = quant_round_wide(low);
-    if (out == QUANT_ROUNDED && five) high = quant_round_wide(high);
-    __m512i first = _mm512_cvtepu8_epi32(_mm256_castsi256_si128(codes)), second = _mm512_cvtepu8_epi32(_mm256_extracti128_si256(codes, 1));
-    _mm512_storeu_ps((float *)to + at, five ? _mm512_permutex2var_ps(low, first, high) : _mm512_permutexvar_ps(first, low));
-    _mm512_storeu_ps((float *)to + at + 16, five ? _mm512_permutex2var_ps(low, second, high) : _mm512_permutexvar_ps(second, low));
+    __m512i table = _mm512_castsi256_si512(quant_words(range, low));
+
+    if (five) table = _mm512_inserti64x4(table, quant_words(range, high), 1);
+    _mm512_storeu_si512(to, _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(codes), table));
 }
 
-INLINE void quant_put(quant_output out, __m512 first, __m512 second, void *to, int64_t at)
+INLINE quant_pair quant_look_up_five(quant_output out, __m512 low, __m512 high, __m256i codes, uint16_t *to)
 {
     if (out == QUANT_HALVES) {
-        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)to + at), quant_words(first));
-        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)to + at + 16), quant_words(second));
-        return;
+        quant_look_up_halves(QUANT_NORMAL, true, low, high, codes, to);
+        return (quant_pair){ low, high };
     }
-    _mm512_storeu_ps((float *)to + at, out == QUANT_ROUNDED ? quant_round_wide(first) : first);
-    _mm512_storeu_ps((float *)to + at + 16, out == QUANT_ROUNDED ? quant_round_wide(second) : second);
+    if (out == QUANT_ROUNDED) low = quant_round_wide(QUANT_NORMAL, low);
+    if (out == QUANT_ROUNDED) high = quant_round_wide(QUANT_NORMAL, high);
+    __m512i first = _mm512_cvtepu8_epi32(_mm256_castsi256_si128(codes)), second = _mm512_cvtepu8_epi32(_mm256_extracti128_si256(codes, 1));
+    return (quant_pair){ _mm512_permutex2var_ps(low, first, high), _mm512_permutex2var_ps(low, second, high) };
+}
+
+/* first, second: codes in the lower four bits of each word; a look-up ignores the others. */
+INLINE quant_pair quant_look_up(quant_output out, quant_range range, __m512 table, __m512i first, __m512i second)
+{
+    if (out == QUANT_ROUNDED) table = quant_round_wide(range, table);
+    return (quant_pair){ _mm512_permutexvar_ps(first, table), _mm512_permutexvar_ps(second, table) };
+}
+
+INLINE quant_pair quant_put(quant_output out, __m512 first, __m512 second, uint16_t *to)
+{
+    if (out == QUANT_ROUNDED) return (quant_pair){ quant_round_wide(QUANT_NORMAL, first), quant_round_wide(QUANT_NORMAL, second) };
+    if (out == QUANT_HALVES) {
+        _mm256_storeu_si256((__m256i *)(void *)to, quant_words(QUANT_NORMAL, first));
+        _mm256_storeu_si256((__m256i *)(void *)(to + 16), quant_words(QUANT_NORMAL, second));
+    }
+    return (quant_pair){ first, second };
 }
 
 /* q: 32 signed bytes; two scales, and two minima that are subtracted. */
-INLINE void quant_scaled(quant_output out, __m256i q, const float scale[2], const float least[2], void *to, int64_t at)
+INLINE quant_pair quant_scaled(quant_output out, __m256i q, const float scale[2], const float least[2], uint16_t *to)
 {
     __m512 first  = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(q)));
     __m512 second = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(q, 1)));
 
     first  = _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(scale[0]), first), _mm512_set1_ps(least[0]));
     second = _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(scale[1]), second), _mm512_set1_ps(least[1]));
-    quant_put(out, first, second, to, at);
+    return quant_put(out, first, second, to);
 }
 
 /* ---- codes of 32 elements ---- */
@@ -90,6 +134,18 @@ static inline __m256i quant_nibbles(const uint8_t *p)
     __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p), mask = _mm_set1_epi8(15);
 
     return _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(b, 4), mask), _mm_and_si128(b, mask));
+}
+
+INLINE __m512i quant_wide_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+
+/* Codes of four bits: those of the low nibbles of 16 bytes, then those of the high ones. */
+INLINE quant_pair quant_look_up_nibbles(quant_output out, __m512 table, const uint8_t *p, uint16_t *to)
+{
+    __m512i bytes = quant_wide_bytes(p);
+
+    if (out != QUANT_HALVES) return quant_look_up(out, QUANT_NORMAL, table, bytes, _mm512_srli_epi32(bytes, 4));
+    quant_look_up_halves(QUANT_NORMAL, false, table, table, quant_nibbles(p), to);
+    return (quant_pair){ table, table };
 }
 
 /* 16 bytes: of each the high nibble, then the low one. */
@@ -112,20 +168,23 @@ static inline __m256i quant_fifth(__m256i codes, const uint8_t *bits)
     return _mm256_or_si256(codes, _mm256_maskz_set1_epi8(word_at(bits), 16));
 }
 
-/* ---- types: one unit of 32 elements, the u-th of a block at p ---- */
+/* ---- types: one unit of 32 elements, the u-th of a block at p. `to` is for halves ---- */
 
-#define QUANT_UNIT(name) INLINE void quant_unit_##name(quant_output out, const uint8_t *p, int u, void *to, int64_t at)
+#define QUANT_UNIT(name) INLINE quant_pair quant_unit_##name(quant_output out, const uint8_t *p, int u, uint16_t *to)
 
 QUANT_UNIT(q4_0)
 {
     (void)u;
-    quant_look_up(out, false, _mm512_mul_ps(quant_count(-8, 1), quant_half(p)), _mm512_setzero_ps(), quant_nibbles(p + 2), to, at);
+    return quant_look_up_nibbles(out, _mm512_mul_ps(quant_count(-8, 1), quant_half(p)), p + 2, to);
 }
 
 QUANT_UNIT(q4_1)
 {
+    __m512 d, m;
+
     (void)u;
-    quant_look_up(out, false, _mm512_fmadd_ps(quant_count(0, 1), quant_half(p), quant_half(p + 2)), _mm512_setzero_ps(), quant_nibbles(p + 4), to, at);
+    quant_halves(p, &d, &m);
+    return quant_look_up_nibbles(out, _mm512_fmadd_ps(quant_count(0, 1), d, m), p + 4, to);
 }
 
 QUANT_UNIT(q5_0)
@@ -133,16 +192,17 @@ QUANT_UNIT(q5_0)
     __m512 d = quant_half(p);
 
     (void)u;
-    quant_look_up(out, true, _mm512_mul_ps(quant_count(-16, 1), d), _mm512_mul_ps(quant_count(0, 1), d), quant_fifth(quant_nibbles(p + 6), p + 2), to, at);
+    return quant_look_up_five(out, _mm512_mul_ps(quant_count(-16, 1), d), _mm512_mul_ps(quant_count(0, 1), d), quant_fifth(quant_nibbles(p + 6), p + 2), to);
 }
 
 QUANT_UNIT(q5_1)
 {
-    __m512 d = quant_half(p), m = quant_half(p + 2);
+    __m512 d, m;
 
     (void)u;
-    quant_look_up(out, true, _mm512_fmadd_ps(quant_count(0, 1), d, m), _mm512_fmadd_ps(quant_count(16, 1), d, m),
-                  quant_fifth(quant_nibbles(p + 8), p + 4), to, at);
+    quant_halves(p, &d, &m);
+    return quant_look_up_five(out, _mm512_fmadd_ps(quant_count(0, 1), d, m), _mm512_fmadd_ps(quant_count(16, 1), d, m),
+                              quant_fifth(quant_nibbles(p + 8), p + 4), to);
 }
 
 QUANT_UNIT(q8_0)
@@ -151,8 +211,8 @@ QUANT_UNIT(q8_0)
     __m256i q  = quant_bytes(p + 2);
 
     (void)u;
-    quant_put(out, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(q))), d),
-              _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(q, 1))), d), to, at);
+    return quant_put(out, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(q))), d),
+                     _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(q, 1))), d), to);
 }
 
 QUANT_UNIT(iq4_nl)
@@ -160,7 +220,7 @@ QUANT_UNIT(iq4_nl)
     __m512 values = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)curve)));
 
     (void)u;
-    quant_look_up(out, false, _mm512_mul_ps(quant_half(p), values), _mm512_setzero_ps(), quant_nibbles(p + 2), to, at);
+    return quant_look_up_nibbles(out, _mm512_mul_ps(quant_half(p), values), p + 2, to);
 }
 
 QUANT_UNIT(q2_k)
@@ -169,7 +229,7 @@ QUANT_UNIT(q2_k)
     float scale[2] = { d * (float)(p[2 * u] & 15), d * (float)(p[2 * u + 1] & 15) };
     float least[2] = { m * (float)(p[2 * u] >> 4), m * (float)(p[2 * u + 1] >> 4) };
 
-    quant_scaled(out, quant_bits(quant_bytes(p + 16 + 32 * (u / 4)), 2 * (u % 4), 2), scale, least, to, at);
+    return quant_scaled(out, quant_bits(quant_bytes(p + 16 + 32 * (u / 4)), 2 * (u % 4), 2), scale, least, to);
 }
 
 QUANT_UNIT(q3_k)
@@ -178,7 +238,7 @@ QUANT_UNIT(q3_k)
     float d   = half_at(p + 108), scale[2] = { d * (float)scale_of_16(p + 96, 2 * u), d * (float)scale_of_16(p + 96, 2 * u + 1) };
     __m256i q = quant_bits(quant_bytes(p + 32 + 32 * (u / 4)), 2 * (u % 4), 2), high = quant_bits(quant_bytes(p), u, 1);
 
-    quant_scaled(out, _mm256_sub_epi8(_mm256_or_si256(q, _mm256_slli_epi16(high, 2)), _mm256_set1_epi8(4)), scale, none, to, at);
+    return quant_scaled(out, _mm256_sub_epi8(_mm256_or_si256(q, _mm256_slli_epi16(high, 2)), _mm256_set1_epi8(4)), scale, none, to);
 }
 
 INLINE __m512 quant_ramp(float from, float scale, float least)
@@ -188,10 +248,17 @@ INLINE __m512 quant_ramp(float from, float scale, float least)
 
 QUANT_UNIT(q4_k)
 {
+    const uint8_t *codes = p + 16 + u / 2 * 32;
+    __m128i nibble       = _mm_cvtsi32_si128((u & 1) * 4);
     float scale, least;
 
     scale_at(p + 4, u, half_at(p), half_at(p + 2), &scale, &least);
-    quant_look_up(out, false, quant_ramp(0, scale, least), _mm512_setzero_ps(), quant_bits(quant_bytes(p + 16 + u / 2 * 32), (u & 1) * 4, 4), to, at);
+    __m512 table = quant_ramp(0, scale, least);
+    if (out != QUANT_HALVES)
+        return quant_look_up(out, QUANT_NORMAL, table, _mm512_srl_epi32(quant_wide_bytes(codes), nibble),
+                             _mm512_srl_epi32(quant_wide_bytes(codes + 16), nibble));
+    quant_look_up_halves(QUANT_NORMAL, false, table, table, quant_bits(quant_bytes(codes), (u & 1) * 4, 4), to);
+    return (quant_pair){ table, table };
 }
 
 QUANT_UNIT(q5_k)
@@ -200,7 +267,7 @@ QUANT_UNIT(q5_k)
     float scale, least;
 
     scale_at(p + 4, u, half_at(p), half_at(p + 2), &scale, &least);
-    quant_look_up(out, true, quant_ramp(0, scale, least), quant_ramp(16, scale, least), _mm256_or_si256(codes, _mm256_slli_epi16(high, 4)), to, at);
+    return quant_look_up_five(out, quant_ramp(0, scale, least), quant_ramp(16, scale, least), _mm256_or_si256(codes, _mm256_slli_epi16(high, 4)), to);
 }
 
 QUANT_UNIT(q6_k)
@@ -209,35 +276,76 @@ QUANT_UNIT(q6_k)
     float d     = half_at(p + 208), scale[2] = { d * (float)(int8_t)p[192 + 2 * u], d * (float)(int8_t)p[193 + 2 * u] };
     __m256i low = quant_bits(quant_bytes(p + u / 4 * 64 + (u & 1) * 32), (u & 2) * 2, 4), high = quant_bits(quant_bytes(p + 128 + u / 4 * 32), (u & 3) * 2, 2);
 
-    quant_scaled(out, _mm256_sub_epi8(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), _mm256_set1_epi8(32)), scale, none, to, at);
+    return quant_scaled(out, _mm256_sub_epi8(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), _mm256_set1_epi8(32)), scale, none, to);
 }
 
-INLINE void quant_unit_of_nf4(quant_output out, float scale, const uint8_t *codes, void *to, int64_t at)
+INLINE quant_pair quant_unit_of_nf4(quant_output out, float scale, const uint8_t *codes, uint16_t *to)
 {
-    quant_look_up(out, false, _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_loadu_ps(rp__nf4_value)), _mm512_setzero_ps(), quant_nibbles_in_turn(codes),
-                  to, at);
+    __m512 table = _mm512_mul_ps(_mm512_set1_ps(scale), _mm512_loadu_ps(rp__nf4_value));
+    __m256i each = quant_nibbles_in_turn(codes);
+
+    if (out != QUANT_HALVES)
+        return quant_look_up(out, QUANT_ANY, table, _mm512_cvtepu8_epi32(_mm256_castsi256_si128(each)),
+                             _mm512_cvtepu8_epi32(_mm256_extracti128_si256(each, 1)));
+    quant_look_up_halves(QUANT_ANY, false, table, table, each, to);
+    return (quant_pair){ table, table };
 }
 
-QUANT_UNIT(nf4_fp32) { quant_unit_of_nf4(out, rp__f32_from_bits(word_at(p)), p + 4 + 16 * u, to, at); }
+QUANT_UNIT(nf4_fp32) { return quant_unit_of_nf4(out, rp__f32_from_bits(word_at(p)), p + 4 + 16 * u, to); }
 
-/* ---- decoders ---- */
+/* Unit u of block number `block` of the tensor at `base`. */
+#define RP_QUANT(dtype, name, elems, bytes) \
+    INLINE quant_pair quant_at_##name(quant_output out, const uint8_t *base, int64_t block, int u, uint16_t *to) \
+    { \
+        return quant_unit_##name(out, base + block * (bytes), u, to); \
+    }
+#define RP_QUANT_GROUPED(dtype, name, elems, bytes, group, head) \
+    INLINE quant_pair quant_at_##name(quant_output out, const uint8_t *base, int64_t block, int u, uint16_t *to) \
+    { \
+        return quant_unit_of_nf4(out, rp__nf4_scale(base, block), rp__nf4_block((uint8_t *)(uintptr_t)base, block) + 1 + 16 * u, to); \
+    }
+#include "base/quant.def"
+#undef RP_QUANT
+#undef RP_QUANT_GROUPED
+
+/* ---- decoders, and products with a row of fp32 ---- */
+
+INLINE void quant_store(quant_output out, quant_pair v, void *to, int64_t at)
+{
+    if (out == QUANT_HALVES) return;
+    _mm512_storeu_ps((float *)to + at, v.first);
+    _mm512_storeu_ps((float *)to + at + 16, v.second);
+}
+
+/* The chains of `dot` (dots.h): two units are a step of all four; a unit that is left over belongs to the first. */
+INLINE void quant_add(quant_pair v, const float *a, lanes *first, lanes *second)
+{
+    *first += *(const lanes_at *)a * (lanes)v.first;
+    *second += *(const lanes_at *)(a + 16) * (lanes)v.second;
+}
 
 #define RP_QUANT(dtype, name, elems, bytes) \
     INLINE void quant_blocks_##name(quant_output out, const uint8_t *base, int64_t block, int64_t n, void *to) \
     { \
-        const uint8_t *p = base + block * (bytes); \
-        for (int64_t b = 0; b < n; b++, p += (bytes)) \
-            for (int u = 0; u < (elems) / 32; u++) quant_unit_##name(out, p, u, to, b * (elems) + 32 * u); \
-    }
-#define RP_QUANT_GROUPED(dtype, name, elems, bytes, group, head) \
-    INLINE void quant_blocks_##name(quant_output out, const uint8_t *base, int64_t block, int64_t n, void *to) \
+        for (int64_t b = 0; b < n; b++) \
+            for (int u = 0; u < (elems) / 32; u++) { \
+                int64_t at = b * (elems) + 32 * u; \
+                quant_store(out, quant_at_##name(out, base, block + b, u, (uint16_t *)to + at), to, at); \
+            } \
+    } \
+    INLINE float quant_dot_##name(quant_output out, const uint8_t *base, int64_t block, int64_t n, const float *a) \
     { \
-        for (int64_t b = 0; b < n; b++) { \
-            const uint8_t *codes = rp__nf4_block((uint8_t *)(uintptr_t)base, block + b) + 1; \
-            float scale          = rp__nf4_scale(base, block + b); \
-            for (int u = 0; u < 2; u++) quant_unit_of_nf4(out, scale, codes + 16 * u, to, b * (elems) + 32 * u); \
-        } \
+        enum { UNITS = (elems) / 32, STEP = UNITS == 1 ? 2 : 1 }; \
+        lanes sum[4] = { 0 }; \
+        for (; n >= STEP; n -= STEP, block += STEP) \
+            for (int u = 0; u < STEP * UNITS; u += 2, a += 64) { \
+                quant_add(quant_at_##name(out, base, block, u % UNITS, NULL), a, &sum[0], &sum[1]); \
+                quant_add(quant_at_##name(out, base, block + STEP - 1, (u + 1) % UNITS, NULL), a + 32, &sum[2], &sum[3]); \
+            } \
+        if (n) quant_add(quant_at_##name(out, base, block, 0, NULL), a, &sum[0], &sum[0]); \
+        return dot_total(sum, 0); \
     }
+#define RP_QUANT_GROUPED(dtype, name, elems, bytes, group, head) RP_QUANT(dtype, name, elems, bytes)
 #include "base/quant.def"
 #undef RP_QUANT
 #undef RP_QUANT_GROUPED
