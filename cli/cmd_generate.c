@@ -188,7 +188,8 @@ const cli_command cmd_generate = {
     .about = "Print the continuation of a prompt, without the prompt, until eos, N tokens or the end of the model's context. bos is put\n"
              "first if the tokenizer adds it. On a terminal, control characters in the text are made visible. MODEL is a Hugging\n"
              "Face folder, a .gguf file or the folder of an adapter.\n"
-             "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter, model.quantize.",
+             "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter, model.quantize\n"
+             "(default: keep, if the CPU has AVX-512).",
     .example = "reprise generate models/SmolLM2-135M --prompt 'Once upon a time' -n 64",
     CLI_OPTIONS(generate_fields, options),
     .defaults = &(const generate_fields){ .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 },

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/report.h"
+#include "kernels/kernels.h"
 #include "models/adapter.h"
 #include "models/config.h"
 #include "models/model.h"
@@ -88,6 +89,16 @@ static int open_tokenizer(cli_model *m, const char *path)
     return status == RP_OK ? code : cli_fail_input(&m->run, status);
 }
 
+/* Quantised weights give the same bits as the model's dtype, in less memory. Without AVX-512 decoding takes more time than it saves, and other devices have
+ * no kernels for them. */
+static void keep_quantised(const rp_ctx *ctx, rp_recipe *settings)
+{
+    const char *level = rp__kernels(ctx)->level;
+    bool fast         = !strcmp(level, "v4") || !strcmp(level, "zen4") || !strcmp(level, "amx");
+
+    if (fast && settings->device == RP_DEVICE_CPU && !rp__recipe_given(settings, "model.quantize")) settings->model.quantize = RP_QUANTIZE_KEEP;
+}
+
 static int open_files(cli_model *m, const char *path)
 {
     const char *adapter = m->settings->model.adapter;
@@ -96,6 +107,7 @@ static int open_files(cli_model *m, const char *path)
     rp__report_open(&report, m->run.ctx);
     rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
     if (status == RP_OK && adapter) status = rp__model_files_adapter(m->files, adapter);
+    keep_quantised(m->run.ctx, m->settings);
     if (status == RP_OK) status = rp__source_quantise(m->settings, m->files);
     if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
     m->config.quant.all_frozen = true;
