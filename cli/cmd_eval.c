@@ -192,7 +192,7 @@ const cli_command cmd_eval = {
              "With dataset.format=jsonl, chat, alpaca or tokens, the targets of the data are scored as a run of a recipe with these keys\n"
              "validates with it: dataset.column, dataset.prompt_column, dataset.train_on_input, dataset.packed and so on.\n"
              "Keys: max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype (default: fp32), threads, tokenizer.path,\n"
-             "model.overrides, model.adapter, model.quantize (default: keep, if the CPU has AVX-512).",
+             "model.overrides, model.adapter, model.quantize (default: keep, if the CPU has AVX-512), model.mapped.",
     .example = "reprise eval models/SmolLM2-135M --data text.txt",
     CLI_OPTIONS(eval_fields, options),
     .least_words = 1, .most_words = 1, .settings = true,

@@ -189,7 +189,7 @@ const cli_command cmd_generate = {
              "first if the tokenizer adds it. On a terminal, control characters in the text are made visible. MODEL is a Hugging\n"
              "Face folder, a .gguf file or the folder of an adapter.\n"
              "Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter, model.quantize\n"
-             "(default: keep, if the CPU has AVX-512).",
+             "(default: keep, if the CPU has AVX-512), model.mapped.",
     .example = "reprise generate models/SmolLM2-135M --prompt 'Once upon a time' -n 64",
     CLI_OPTIONS(generate_fields, options),
     .defaults = &(const generate_fields){ .max_new_tokens = 128, .top_k = 40, .temperature = 0.8 },

@@ -14,7 +14,8 @@
  *              state_offload_bytes, state_offload_seconds,  optimizer states read and written in a step; their seconds
  *              offload_bandwidth, offload_guessed,          bytes per second of both; true: neither measured nor given
  *              host_fallback_ops,                           calls of ops in a forward pass that the host computes, as the device has no kernels for them
- *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, pages } } */
+ *              mapped_bytes,                                weights that stay in the model's files (model.mapped), outside the budget
+ *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, mapped, pages } } */
 #include "cli/forecast.h"
 #include "cost/cost.h"
 #include "rehearse/allowance.h"
@@ -59,8 +60,9 @@ static json_t *remedies_json(const rp_forecast *f)
 
 static json_t *allowance_json(const rp_allowance *a)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "program", (json_int_t)a->program, "model", (json_int_t)a->model, "tokenizer",
-                     (json_int_t)a->tokenizer, "threads", (json_int_t)a->threads, "ranks", (json_int_t)a->ranks, "pages", (json_int_t)a->pages);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "program", (json_int_t)a->program, "model", (json_int_t)a->model, "tokenizer",
+                     (json_int_t)a->tokenizer, "threads", (json_int_t)a->threads, "ranks", (json_int_t)a->ranks, "mapped", (json_int_t)a->mapped,
+                     "pages", (json_int_t)a->pages);
 }
 
 static void print_json(const rp_forecast *f)
@@ -92,6 +94,7 @@ static void print_json(const rp_forecast *f)
                                           !f->plan.facts.left.ways, "all_regions", !f->plan.facts.left.regions, "work_limit_met", f->plan.facts.left.limit,
                                           "region_blocks", f->plan.facts.left.grain));
     json_object_set_new(all, "host_fallback_ops", json_integer(e->host_fallback_ops));
+    json_object_set_new(all, "mapped_bytes", json_integer(f->mapped_bytes));
     json_object_set_new(all, "memory_limit_bytes", f->limit ? json_integer(f->limit) : json_null());
     json_object_set_new(all, "allowance_bytes", allowance_json(&f->allowance));
     cli_print_json(all, 0);
@@ -118,7 +121,7 @@ static void print_limit(const rp_forecast *f)
 {
     const rp_allowance *a = &f->allowance;
     const struct { const char *name; int64_t bytes; } part[] = { { "the program", a->program }, { "the model", a->model },
-        { "the tokenizer", a->tokenizer }, { "threads", a->threads }, { "ranks", a->ranks }, { "page tables", a->pages } };
+        { "the tokenizer", a->tokenizer }, { "threads", a->threads }, { "ranks", a->ranks }, { "mapped weights", a->mapped }, { "page tables", a->pages } };
     char limit[RP_SIZE_CHARS], others[RP_SIZE_CHARS];
     const char *between = "";
 
@@ -130,6 +133,13 @@ static void print_limit(const rp_forecast *f)
         if (part[i].bytes) between = ",";
     }
     putchar('\n');
+}
+
+static void print_mapped(const rp_forecast *f)
+{
+    char size[RP_SIZE_CHARS];
+
+    if (f->mapped_bytes) printf("%-14s %s of frozen weights stay in the model's files, outside the budget\n", "mapped", cli_size(size, f->mapped_bytes));
 }
 
 static void print_verdict(const rp_forecast *f)
@@ -251,6 +261,7 @@ static void print_fates(const rp_explain *e)
 static void plan_print_text(const rp_forecast *f)
 {
     print_limit(f);
+    print_mapped(f);
     print_verdict(f);
     print_time(f);
     print_search(f);

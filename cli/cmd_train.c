@@ -59,6 +59,7 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
     if (info->n_trained < info->n_params) fprintf(stderr, "trained        %" PRId64 " of them; the others are frozen\n", info->n_trained);
     if (info->n_quantised)
         fprintf(stderr, "quantised      %" PRId64 " of them, in %s\n", info->n_quantised, rp__size_text(quantised, info->quantised_bytes));
+    if (info->mapped_bytes) fprintf(stderr, "mapped         %s of them stay in the model's files\n", rp__size_text(quantised, info->mapped_bytes));
     print_data("data", &r->dataset, &info->data);
     if (info->val.n_samples) print_data("validation", &r->dataset_val, &info->val);
     fprintf(stderr, "steps          %" PRId64 " to %" PRId64 ", each of %s%" PRId64 " x %" PRId64 " sample%s of %" PRId64 " tokens\n",

@@ -20,6 +20,7 @@
 static const struct { const char *key; int flag; } keys[] = {
     { "max_seq_len", CLI_LENGTH }, { "dataset", CLI_DATASET }, { "tokenizer.chat_template", CLI_DATASET }, { "loss.ignore_index", CLI_DATASET },
     { "dtype", 0 }, { "device", 0 }, { "threads", 0 }, { "tokenizer.path", 0 }, { "model.overrides", 0 }, { "model.adapter", 0 }, { "model.quantize", 0 },
+    { "model.mapped", 0 },
 };
 
 static bool is_under(const char *setting, const char *key)
@@ -53,7 +54,7 @@ static void model_refuse(const char *setting, const char *const *taken, int more
     else
         rp__report_error(report, place, "unknown key '%s'; the keys here are %s%s%s", name, more & CLI_LENGTH ? "max_seq_len, " : "",
                          more & CLI_DATASET ? "dataset, tokenizer.chat_template, loss.ignore_index, " : "",
-                         "dtype, threads, tokenizer.path, model.overrides, model.adapter and model.quantize");
+                         "dtype, threads, tokenizer.path, model.overrides, model.adapter, model.quantize and model.mapped");
 }
 
 /* Read the settings that a command accepts by the recipe's schema. Report the others as errors. */
@@ -108,7 +109,7 @@ static int open_files(cli_model *m, const char *path)
     rp_status status = rp__model_files_open(m->run.ctx, path, m->settings->model.overrides, &report, &m->files);
     if (status == RP_OK && adapter) status = rp__model_files_adapter(m->files, adapter);
     keep_quantised(m->run.ctx, m->settings);
-    if (status == RP_OK) status = rp__source_quantise(m->settings, m->files);
+    if (status == RP_OK) status = rp__source_store(m->settings, m->files);
     if (status == RP_OK) status = rp__model_files_config(m->files, &m->config);
     m->config.quant.all_frozen = true;
     int code = cli_report_input(&m->run, &report, status);

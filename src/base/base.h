@@ -78,6 +78,7 @@ struct rp_ctx {
     int64_t alloc_count;                /* allocations requested so far, failed ones included */
     uint64_t seed;                      /* the random stream: base/philox.h */
     int64_t step, sample_base;
+    struct rp_file_pages *pages;        /* files that are mapped (base/file.h); NULL: none */
     const struct rp_watch *watch;       /* receives timed spans (base/watch.h); NULL: off */
     void *part[RP_PARTS];               /* only its folder reads it, through a typed function such as rp__tape_ctx */
 };

@@ -41,12 +41,39 @@ void rp__file_unmap(rp_file_map *map);
 /* Sets *head to a copy of the first bytes of the file, at least `upto` of them. The address stays the same until the file is unmapped, even if a
  * later call asks for more. Bytes are read, not mapped. errors as rp__file_get · RP_ERR_MEMORY */
 rp_status rp__file_head(rp_ctx *ctx, const char *path, rp_file_map *map, int64_t upto, const uint8_t **head);
+/* Where a reader found an object: the name of the file, its map, and the offset of the first byte. */
+typedef struct { const char *path; const rp_file_map *map; int64_t offset; } rp_file_place;
+
 /* Releases the pages of these bytes from resident memory; a later read fetches them again. Pages shared with neighbouring bytes are released too. */
 void rp__file_drop(const rp_file_map *map, int64_t offset, int64_t bytes);
 
 /* Reads a whole small file and appends a zero byte; a byte-order mark at its start is removed. *text is yours to rp__release.
  * errors  RP_ERR_FORMAT longer than cap_bytes · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__file_read(rp_ctx *ctx, const char *path, int64_t cap_bytes, char **text, int64_t *bytes);
+
+/* ---- reading in place ----
+ *
+ * A file's pages are mapped read-only for as long as tensors read them. They are shared with other processes, and the system may evict them.
+ *
+ * Reading a page that the file has no longer raises SIGBUS. While any file is open here, this process has a handler of SIGBUS. It puts pages of zeros in
+ * the place of the lost ones and marks the file, so that the reader continues and the next check fails. Any other SIGBUS goes to the handler that was there
+ * before. That one is restored when the last file is closed. A handler that the program installs meanwhile must call ours, and ours then stays. Threads
+ * that read the bytes must not block SIGBUS. */
+
+typedef struct rp_file_pages rp_file_pages;
+
+/* Maps the file that `map` has open. A file that the context has mapped before is shared.
+ * owner   yours: rp__file_pages_unref
+ * errors  RP_ERR_IO the file is cut or cannot be mapped · RP_ERR_UNSUPPORTED too many files are mapped in this process · RP_ERR_MEMORY */
+rp_status rp__file_pages_open(rp_ctx *ctx, const char *path, const rp_file_map *map, rp_file_pages **out);
+rp_file_pages *rp__file_pages_ref(rp_file_pages *pages);
+void rp__file_pages_unref(rp_file_pages *pages);    /* NULL is fine */
+const uint8_t *rp__file_pages_at(const rp_file_pages *pages, int64_t offset);
+
+/* Are all files that the context has mapped as they were? An error stays until the file is closed. errors RP_ERR_IO */
+rp_status rp__file_pages_check(rp_ctx *ctx);
+/* For the end of a function that read mapped bytes: the error of the check, or else `status`. */
+rp_status rp__file_pages_after(rp_ctx *ctx, rp_status status);
 
 /* ---- writing. errors, unless listed: RP_ERR_IO · RP_ERR_MEMORY ---- */
 

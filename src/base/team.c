@@ -121,7 +121,8 @@ static void forget(void)
 
 static void watch_fork(void) { pthread_atfork(NULL, NULL, forget); }
 
-/* Blocks all signals in the new threads, so that the program's own threads receive them. */
+/* Blocks all signals in the new threads, so that the program's own threads receive them. SIGBUS is for the thread that reads a lost page
+ * (base/file.h). */
 static void start(int threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -133,6 +134,7 @@ static void start(int threads)
     pthread_once(&once, watch_fork);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (team.started + 1 < threads && !pthread_create(&thread, &attr, member, (void *)(intptr_t)(team.started + 1))) team.started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -13,7 +13,7 @@
 #ifndef RP_GGUF_H
 #define RP_GGUF_H
 
-#include "base/base.h"
+#include "base/file.h"
 
 typedef struct rp_gguf rp_gguf;
 
@@ -67,6 +67,8 @@ const rp_gguf_tensor *rp__gguf_find(const rp_gguf *file, const char *name);
 rp_status rp__gguf_read(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t count, float *out);
 /* Read bytes [start, start + bytes) of a tensor as the file has them. errors RP_ERR_ARG outside the tensor · RP_ERR_IO */
 rp_status rp__gguf_read_bytes(rp_gguf *file, const rp_gguf_tensor *tensor, int64_t start, int64_t bytes, void *out);
+/* Where the tensor's bytes are. */
+rp_file_place rp__gguf_place(const rp_gguf_tensor *tensor);
 /* Do two tensors have the same type, shape and bytes? False if either cannot be read. / Drop the tensor's pages from resident memory. */
 bool rp__gguf_same_bytes(rp_gguf *file, const rp_gguf_tensor *a, const rp_gguf_tensor *b);
 void rp__gguf_drop(rp_gguf *file, const rp_gguf_tensor *tensor);

@@ -148,6 +148,13 @@ rp_status rp__gguf_read_bytes(rp_gguf *g, const rp_gguf_tensor *tensor, int64_t 
     return get(g, e, e->offset + start, bytes, out);
 }
 
+rp_file_place rp__gguf_place(const rp_gguf_tensor *tensor)
+{
+    const gguf_tensor_entry *e = (const gguf_tensor_entry *)tensor;
+
+    return (rp_file_place){ e->file->label, &e->file->map, e->offset };
+}
+
 void rp__gguf_drop(rp_gguf *g, const rp_gguf_tensor *tensor)
 {
     const gguf_tensor_entry *e = (const gguf_tensor_entry *)tensor;

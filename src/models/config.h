@@ -94,6 +94,7 @@ typedef struct {
     int32_t bos, eos;                   /* -1: none; an id beyond the vocabulary is never written */
     rp_adapter_config adapter;          /* from a recipe or from an adapter's files, not from config.json */
     rp_quant_config quant;              /* from a recipe, too */
+    json_t *mapped;                     /* of frozen weights: those that stay in the files, if they have this dtype: our path to rp_dtype; NULL: none. Owned */
     json_t *source;                     /* config.json, or a wrapper's text_config, with the overrides applied; export writes it. Owned */
 } rp_model_config;
 
@@ -113,7 +114,8 @@ static inline void rp__model_config_drop(rp_model_config *config)
 {
     json_decref(config->source);
     json_decref(config->quant.types);
-    config->source = config->quant.types = NULL;
+    json_decref(config->mapped);
+    config->source = config->quant.types = config->mapped = NULL;
 }
 
 /* "llama" */

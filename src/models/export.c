@@ -367,10 +367,10 @@ static rp_status put_quant(exporter *x, const rp_param *p, int64_t from, int64_t
     return RP_OK;
 }
 
-/* Puts those of the elements [from, to) that are in the owner's slice. */
+/* Puts those of the elements [from, to) that are in the owner's slice. A mapped weight is a slice of rank 0. */
 static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t to, int owner)
 {
-    rp_slice slice = rp__slice_in(x->ctx, rp_meta_elems(&p->whole), owner, x->ranks);
+    rp_slice slice = p->mapped ? p->slice : rp__slice_in(x->ctx, rp_meta_elems(&p->whole), owner, x->ranks);
     int64_t size = rp_dtype_bytes(p->whole.dtype), step = WINDOW_BYTES / size;
     int64_t at = from > slice.first ? from - slice.first : 0, end = to - slice.first < slice.count ? to - slice.first : slice.count;
 
@@ -389,7 +389,7 @@ static rp_status put_range(exporter *x, const rp_param *p, int64_t from, int64_t
     x->sink = into;
     x->at   = 0;
     if (rp__is_quant(p->whole.dtype)) return put_quant(x, p, from, to);
-    for (int owner = 0; owner < x->ranks; owner++) RP_TRY(put_slice(x, p, from, to, owner));
+    for (int owner = 0; owner < (p->mapped ? 1 : x->ranks); owner++) RP_TRY(put_slice(x, p, from, to, owner));
     return RP_OK;
 }
 
@@ -452,7 +452,7 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
                     .brings = rp__comm_rank(rp__groups(ctx)->replicas) == 0, .writes = rp__comm_rank(rp__world(ctx)) == 0 };
     rp_status status = rp__comm_agree(ctx, rp__world(ctx), prepare(&x, model));
 
-    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), put_all(&x));
+    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), rp__file_pages_after(ctx, put_all(&x)));
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
     give_window(&x);

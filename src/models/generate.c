@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/file.h"
 #include "base/philox.h"
 #include "ops/prefetch.h"
 #include "tape/tape.h"
@@ -101,7 +102,7 @@ static rp_status feed(generator *g, const int32_t *ids, int64_t n)
     if (ids) RP_TRY_GOTO(rp_tensor_write_i32(batch.tokens, ids, n));
     RP_TRY_GOTO(rp__prefetch_pass(g->ctx));
     RP_TRY_GOTO(rp__model_next_logits(g->model, &batch, &logits));
-    status = ids ? rp_tensor_read(logits, g->logit, g->vocab) : RP_OK;
+    status = ids ? rp__file_pages_after(g->ctx, rp_tensor_read(logits, g->logit, g->vocab)) : RP_OK;
     rp_tensor_unref(logits);
 done:
     rp_tensor_unref(batch.tokens);

@@ -63,15 +63,21 @@ static bool decoder_called(const rp_module *root, const char *path, const char *
     return c->family && rp__model_config_calls(c, path, glob, how);
 }
 
-static rp_dtype decoder_stored(const rp_module *m, const char *name, const rp_meta *meta)
+static const rp_model_config *config_of(const rp_module *m)
 {
-    const rp_module *root = m;
-
-    while (root->parent) root = root->parent;
-    return rp__quant_stored(&((const rp_decoder *)root)->model->config, m, name, meta);
+    while (m->parent) m = m->parent;
+    return &((const rp_decoder *)m)->model->config;
 }
 
-static const rp_module_kind decoder_type = { .name = "Decoder", .forward = rp__decoder_forward, .called = decoder_called, .stored = decoder_stored };
+static rp_dtype decoder_stored(const rp_module *m, const char *name, const rp_meta *meta) { return rp__quant_stored(config_of(m), m, name, meta); }
+
+static bool decoder_mapped(const rp_module *m, const char *name, const rp_meta *meta)
+{
+    return rp__weight_is_mapped(config_of(m), m, name, meta);
+}
+
+static const rp_module_kind decoder_type = { .name = "Decoder", .forward = rp__decoder_forward, .called = decoder_called, .stored = decoder_stored,
+                                             .mapped = decoder_mapped };
 
 static rp_status build_embeddings(rp_model *m, rp_dtype dtype)
 {

@@ -56,6 +56,9 @@ rp_status rp__model_loss(rp_model *model, const rp_model_batch *batch, const rp_
 /* The same without the balancing term. errors as rp__model_loss */
 rp_status rp__model_label_loss(rp_model *model, const rp_model_batch *batch, const rp_attr_cross_entropy *how, rp_tensor **loss);
 
+/* Bytes of the parameters that stay in the model's files. They are not in the ledger. */
+int64_t rp__model_mapped_bytes(const rp_model *model);
+
 /* ---- generation ---- */
 
 /* Allocate the cache: keys and values of earlier positions for `rows` sequences of at most `length` tokens (class temp). While the cache exists,

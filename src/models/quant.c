@@ -32,7 +32,7 @@ static bool any_matches(const rp_module *m, const char *path, int n, const char 
 }
 
 /* A tied weight is trained if either module is. */
-static bool is_frozen(const rp_model_config *c, const rp_module *m, const char *path)
+bool rp__weight_is_frozen(const rp_model_config *c, const rp_module *m, const char *path)
 {
     const rp_adapter_config *a = &c->adapter;
     bool tied                  = c->tied && !strcmp(path, "tok_embeddings.weight");
@@ -69,7 +69,7 @@ rp_dtype rp__quant_stored(const rp_model_config *config, const rp_module *m, con
     const rp_quant_type *type = rp__quant_type(dtype);
     bool whole                = type && rp_meta_dim(meta, -1) % type->block_elems == 0 && rp_meta_elems(meta) > 0;
     bool fresh                = config->family && globs_match(config->family->may_be_fresh, path);
-    return whole && !fresh && rp__lora_part_of(path, &unused) == RP_LORA_NONE && is_frozen(config, m, path) ? dtype : meta->dtype;
+    return whole && !fresh && rp__lora_part_of(path, &unused) == RP_LORA_NONE && rp__weight_is_frozen(config, m, path) ? dtype : meta->dtype;
 }
 
 /* ---- the types of files ---- */

@@ -1,4 +1,4 @@
-/* models/quant.h -- which weights of a model are stored quantised, and how they are filled and written.
+/* models/quant.h -- which weights of a model are stored quantised or stay in their files, and how they are filled and written.
  *
  *   model files ─▶ rp__quant_types ─▶ rp_quant_config ─▶ rp__quant_stored, for each weight while the model is built
  *   tensor of a file ─▶ rp__quant_load: its blocks as they are, or rows of fp32, quantised ─▶ parameter ─▶ rp__quant_write: rows in the model's dtype
@@ -27,5 +27,17 @@ bool rp__quant_keeps(const rp_weight_part *p);
 /* Fill the part. `turned`: rows of the file are columns of the parameter; the loader's window then holds the whole matrix and a row.
  * errors  RP_ERR_UNSUPPORTED an element that the type does not hold · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__quant_load(rp_weight_loader *l, const rp_weight_part *p, bool turned, bool rotated);
+
+/* ---- weights that stay in their files (mapped.c) ---- */
+
+/* Is the weight of this path, of module m, not trained? */
+bool rp__weight_is_frozen(const rp_model_config *config, const rp_module *m, const char *path);
+/* List the tensors of a model's files: an object of our paths, each with the rp_dtype in which its bytes can be a parameter, or RP_I32 if they cannot.
+ * Needs the fields of rp__weights_pair, without the model. *out is yours. errors RP_ERR_MEMORY */
+rp_status rp__mapped_types(rp_weight_loader *l, json_t **out);
+/* Whether the parameter `name` of module m stays in the files. */
+bool rp__weight_is_mapped(const rp_model_config *config, const rp_module *m, const char *name, const rp_meta *meta);
+/* Let the part, a whole parameter, read its file. errors RP_ERR_IO the file has changed · as rp__file_pages_open */
+rp_status rp__mapped_load(const rp_weight_loader *l, const rp_weight_part *p);
 
 #endif

@@ -83,18 +83,24 @@ rp_status rp__model_files_adapter(rp_model_files *files, const char *path)
     return RP_OK;
 }
 
-rp_status rp__model_files_quantise(rp_model_files *files, bool keep, rp_dtype dtype)
+static rp_status list_types(rp_model_files *files, rp_status (*list)(rp_weight_loader *l, json_t **out), json_t **out)
 {
     rp_weight_loader l = { .ctx = files->ctx, .config = &files->config, .path = files->path };
+    rp_status status   = files->is_gguf ? rp__gguf_open(files->ctx, files->path, &l.gguf) : rp__safetensors_open(files->ctx, files->path, &l.st);
 
-    files->config.quant.dtype = dtype;
-    if (!keep) return RP_OK;
-    rp_status status = files->is_gguf ? rp__gguf_open(files->ctx, files->path, &l.gguf) : rp__safetensors_open(files->ctx, files->path, &l.st);
-    if (status == RP_OK) status = rp__quant_types(&l, &files->config.quant.types);
+    if (status == RP_OK) status = list(&l, out);
     rp__safetensors_close(l.st);
     rp__gguf_close(l.gguf);
     return status;
 }
+
+rp_status rp__model_files_quantise(rp_model_files *files, bool keep, rp_dtype dtype)
+{
+    files->config.quant.dtype = dtype;
+    return keep ? list_types(files, rp__quant_types, &files->config.quant.types) : RP_OK;
+}
+
+rp_status rp__model_files_map(rp_model_files *files) { return list_types(files, rp__mapped_types, &files->config.mapped); }
 
 static rp_status open_adapted(rp_ctx *ctx, const char *path, const rp_yaml_node *overrides, rp_report *report, rp_model_files **out)
 {

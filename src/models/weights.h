@@ -4,7 +4,7 @@
  *   file.gguf                              ─┴▶ rp_model_files ─ config ─▶ rp__model_build ─ weights ─▶ parameters
  *
  * Opening reads only the config. Weights are read tensor by tensor through a small window and converted to the parameters'
- * dtype; mapped pages of the file are released as they are read.
+ * dtype; mapped pages of the file are released as they are read. Weights that stay in the files (mapped.c) keep their files mapped.
  */
 #ifndef RP_MODELS_WEIGHTS_H
 #define RP_MODELS_WEIGHTS_H
@@ -24,6 +24,9 @@ rp_status rp__model_files_adapter(rp_model_files *files, const char *path);
 /* Store frozen matrices quantised (models/config.h): `keep`: those that are quantised in the files, in their own types; else all, in `dtype`. Call it
  * before the config is taken. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
 rp_status rp__model_files_quantise(rp_model_files *files, bool keep, rp_dtype dtype);
+/* Leave frozen weights in the files if these have them in the model's dtype, or quantised as they are stored, in the model's layout. Call it before the
+ * config is taken. errors RP_ERR_IO · RP_ERR_FORMAT · RP_ERR_UNSUPPORTED · RP_ERR_MEMORY */
+rp_status rp__model_files_map(rp_model_files *files);
 /* The model's own directory or file; borrowed. */
 const char *rp__model_files_base(const rp_model_files *files);
 void rp__model_files_close(rp_model_files *files);

@@ -180,6 +180,7 @@ static rp_status read_part(loader *l, const part *p)
     bool quant   = rp__is_quant(to->whole.dtype);
     elem_range r = quant ? (elem_range){ 0, 0 } : range_of(l, p, t);
 
+    if (to->mapped) return rp__mapped_load(l, p);
     if (quant) RP_TRY(rp__quant_load(l, p, is_turned(l, to), is_rotated(l, to)));
     for (int64_t at = r.from; at < r.to; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;

@@ -76,22 +76,35 @@ static rp_status add_param(rp_module *m, const rp_param *p)
     return RP_OK;
 }
 
+static const rp_module_kind *root_kind(const rp_module *m)
+{
+    while (m->parent) m = m->parent;
+    return m->type;
+}
+
 rp_dtype rp__module_stored(const rp_module *m, const char *name, const rp_meta *meta)
 {
-    const rp_module *root = m;
+    const rp_module_kind *root = root_kind(m);
 
-    while (root->parent) root = root->parent;
-    return root->type->stored ? root->type->stored(m, name, meta) : meta->dtype;
+    return root->stored ? root->stored(m, name, meta) : meta->dtype;
+}
+
+static bool is_mapped(const rp_module *m, const char *name, const rp_meta *whole)
+{
+    const rp_module_kind *root = root_kind(m);
+
+    return root->mapped && root->mapped(m, name, whole);
 }
 
 /* With sharded weights, *mine describes this rank's slice. */
 static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *whole, rp_meta *mine)
 {
-    bool cut   = rp__shards(m->ctx) && !rp__is_quant(whole->dtype);
+    rp_param p = { .name = name, .whole = *whole, .mapped = is_mapped(m, name, whole) };
+    bool cut   = rp__shards(m->ctx) && !rp__param_is_whole(&p);
     int ranks  = cut ? rp__comm_ranks(rp__shards(m->ctx)) : 1, rank = cut ? rp__comm_rank(rp__shards(m->ctx)) : 0;
-    rp_param p = { .name = name, .whole = *whole, .slice = rp__slice_in(m->ctx, rp_meta_elems(whole), rank, ranks) };
 
-    *mine = cut ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
+    p.slice = rp__slice_in(m->ctx, rp_meta_elems(whole), rank, ranks);
+    *mine   = cut ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
     return p;
 }
 
@@ -101,11 +114,11 @@ rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, 
     rp_param p = plan_param(m, name, meta, &mine);
     rp_tensor *t;
 
-    RP_TRY(rp__tensor_new_named(m->ctx, &mine, RP_MEM_PARAM, m->path, &p.tensor));
+    RP_TRY(p.mapped ? rp__tensor_new_mapped(m->ctx, &mine, &p.tensor) : rp__tensor_new_named(m->ctx, &mine, RP_MEM_PARAM, m->path, &p.tensor));
     t                = p.tensor;
     rp_status status = add_param(m, &p);
     if (status == RP_OK) {
-        t->requires_grad = !rp__is_quant(meta->dtype);
+        t->requires_grad = !rp__param_is_whole(&p);
         t->name          = m->param[m->n_params - 1].path;
         *out             = t;
     }

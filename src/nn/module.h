@@ -30,10 +30,13 @@ typedef struct {
     bool (*called)(const rp_module *root, const char *path, const char *glob, rp_called how);
     /* Set in a root: the quantised dtype in which the weight `name` of the module m below it is stored, or meta->dtype. NULL: always the latter. */
     rp_dtype (*stored)(const rp_module *m, const char *name, const rp_meta *meta);
+    /* Set in a root: whether this parameter of the module m below it stays in the model's file. It is not trained, and each rank has all of it. NULL:
+     * none does. */
+    bool (*mapped)(const rp_module *m, const char *name, const rp_meta *meta);
 } rp_module_kind;
 
-/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. A quantised
- * weight is never sharded: its slice is the whole. */
+/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. A quantised or
+ * mapped weight is never sharded: its slice is the whole. */
 typedef struct rp_param rp_param;
 struct rp_param {
     const char *name;                           /* "weight", "bias" */
@@ -42,6 +45,7 @@ struct rp_param {
     rp_tensor *gathered;                        /* the whole, while it is gathered; otherwise NULL, and NULL if weights are not sharded */
     rp_meta whole;
     rp_slice slice;                             /* range of the whole's elements that `tensor` holds */
+    bool mapped;                                /* its bytes stay in a file */
     bool beside;                                /* trained as a whole in addition to adapters, and stored in their files (models/adapter.h) */
     rp_param *owner;                            /* for a parameter of another module (tied embeddings); NULL: its own */
 };
@@ -76,7 +80,7 @@ void rp__module_free(rp_module *root);
 
 /* The dtype for a weight that the module is about to add, as its root says; the module must have its parent. */
 rp_dtype rp__module_stored(const rp_module *m, const char *name, const rp_meta *meta);
-/* Adds a parameter with undefined contents, and with requires_grad set unless it is quantised. *out is borrowed. errors RP_ERR_MEMORY */
+/* Adds a parameter with undefined contents, and with requires_grad set unless it is quantised or mapped. *out is borrowed. errors RP_ERR_MEMORY */
 rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, rp_tensor **out);
 /* Lets the module use a parameter of another module. errors RP_ERR_MEMORY */
 rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner);
@@ -89,12 +93,15 @@ static inline rp_tensor *rp__module_weight(const rp_module *m, int i)
     return p->gathered ? p->gathered : p->tensor;
 }
 
+/* Whether each rank has all of the parameter. */
+static inline bool rp__param_is_whole(const rp_param *p) { return p->mapped || rp__is_quant(p->whole.dtype); }
+
 /* Whether only this rank's slice of the parameter exists at the moment. */
 static inline bool rp__module_is_sliced(const rp_module *m, int i)
 {
     const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
 
-    return rp__shards(m->ctx) && !p->gathered && !rp__is_quant(p->whole.dtype);
+    return rp__shards(m->ctx) && !p->gathered && !rp__param_is_whole(p);
 }
 
 /* Start and end of a forward: the module's policy and its hook. For code that runs a module's ops without calling it. Calls may nest.

@@ -117,6 +117,16 @@ static void check_quantize(rp_recipe_reader *r)
         rp__report_error(r->report, place(r, "model.quantize"), "'model.quantize' needs 'model.path', not 'model.config'");
 }
 
+static void check_mapped(rp_recipe_reader *r)
+{
+    const rp_recipe *c = r->recipe;
+
+    if (c->model.mapped && c->model.config)
+        rp__report_error(r->report, place(r, "model.mapped"), "'model.mapped' needs 'model.path', not 'model.config'");
+    if (c->model.mapped && c->device != RP_DEVICE_CPU)
+        rp__report_error(r->report, place(r, "model.mapped"), "'model.mapped' needs 'device: cpu': other devices do not read the pages of files");
+}
+
 /* A recipe has fresh adapters, adapters from files, or none. */
 static void check_lora(rp_recipe_reader *r)
 {
@@ -259,6 +269,7 @@ void rp__recipe_check(rp_recipe_reader *r)
     check_ignored(r);
     check_model(r);
     check_quantize(r);
+    check_mapped(r);
     check_lora(r);
     check_optimizer(r);
     check_dataset(r, "dataset", &c->dataset);

@@ -64,7 +64,7 @@ typedef struct {
 #define RP_RECIPE_MAX_KEYS 128
 
 struct rp_recipe {
-    struct { const char *path, *config, *stand_in, *adapter; rp_opt_number dropout; const rp_yaml_node *overrides; int quantize; } model;
+    struct { const char *path, *config, *stand_in, *adapter; rp_opt_number dropout; const rp_yaml_node *overrides; int quantize; bool mapped; } model;
     rp_text_list freeze;
     struct { rp_opt_int rank; rp_opt_number alpha, dropout; rp_text_list modules, whole; bool rslora, dora, merge; } lora;
     struct { const char *path, *chat_template; } tokenizer;

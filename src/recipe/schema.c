@@ -36,6 +36,8 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "model.overrides", KEY_MAP, AT(model.overrides), "{}", .help = "values that replace keys of the model's config" },
     { "model.quantize", KEY_WORD, AT(model.quantize), "null", "null keep nf4 q8_0 q4_0",
       .help = "how frozen matrices are stored; keep: quantised as in the files; nf4, q8_0, q4_0: quantised while they are read; null: as `dtype`" },
+    { "model.mapped", KEY_BOOL, AT(model.mapped), "false", .flags = KEY_FREE,
+      .help = "frozen weights stay in the pages of their files if these have them as the run stores them; others are loaded" },
     { "model.adapter", KEY_TEXT, AT(model.adapter), "null", .flags = KEY_NULL,
       .help = "a folder with a low-rank adapter of the model, in the format of peft" },
     { "freeze", KEY_TEXTS, AT(freeze), "[]",

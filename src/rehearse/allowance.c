@@ -13,15 +13,17 @@
 
 enum { MIB = 1 << 20, PROGRAM = 32 * MIB, LAYER = MIB / 2, WORD = 1280, THREAD = MIB / 4, MPI = 48 * MIB, RANK = MIB / 2 };
 
-rp_allowance rp__allowance(const rp_model_config *c, int threads, int ranks, int64_t limit)
+rp_allowance rp__allowance(const rp_model *model, int threads, int ranks, int64_t limit)
 {
+    const rp_model_config *c = rp__model_config(model);
+
     return (rp_allowance){
         .program = PROGRAM, .model = c->n_layers * LAYER, .tokenizer = c->vocab * WORD, .threads = (int64_t)threads * THREAD,
-        .ranks = ranks > 1 ? MPI + (int64_t)ranks * RANK : 0, .pages = limit / RP_PAGES_PART,
+        .ranks = ranks > 1 ? MPI + (int64_t)ranks * RANK : 0, .mapped = rp__model_mapped_bytes(model), .pages = limit / RP_PAGES_PART,
     };
 }
 
-int64_t rp__allowance_bytes(const rp_allowance *a) { return a->program + a->model + a->tokenizer + a->threads + a->ranks + a->pages; }
+int64_t rp__allowance_bytes(const rp_allowance *a) { return a->program + a->model + a->tokenizer + a->threads + a->ranks + a->mapped + a->pages; }
 
 static int64_t pool_bytes(const rp_ctx *ctx)
 {
@@ -57,14 +59,14 @@ static int64_t model_bytes(const char *path)
     return bytes;
 }
 
-/* Files are mapped for reading and take as many addresses again for their parsed contents (base/file.h). */
+/* Files are mapped for reading and take as many addresses again for their parsed contents (base/file.h). Weights that stay in them are mapped meanwhile. */
 static int64_t mapped_later(const rp_ctx *ctx, const rp_recipe *r)
 {
     int64_t files = 0;
 
     if (r->model.path) files += model_bytes(r->model.path);
     if (r->model.adapter) files += model_bytes(r->model.adapter);
-    return rp__machine_stacks(ctx->threads + 2) + 2 * files;
+    return rp__machine_stacks(ctx->threads + 2) + (r->model.mapped ? 3 : 2) * files;
 }
 
 /* The measured value of `memory_limit: auto` in this context; 0: not measured yet. */

@@ -29,6 +29,7 @@ static void fill_forecast(const rp_rehearsal *r, rp_forecast *f)
     f->loose_bounds      = rp__plan_joins_layers(r->steps);
     f->limit             = r->limit;
     f->allowance         = r->allowance;
+    f->mapped_bytes      = rp__model_mapped_bytes(r->engine.model);
     f->keep_all_bytes    = r->keep_all_seconds > 0 ? r->own_bytes : 0;
     f->keep_all_seconds  = r->keep_all_seconds;
     f->offload_bandwidth = rp__cost_offload_bandwidth(r->costs, in_memory);

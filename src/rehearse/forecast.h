@@ -41,6 +41,7 @@ typedef struct {
     bool feasible;                      /* false: nothing fits the budget; the other members describe the least plan */
     int64_t limit;                      /* of the process, bytes; 0: none … */
     rp_allowance allowance;             /* … and the bytes of it that are not for the arena */
+    int64_t mapped_bytes;               /* weights that stay in the model's files, outside the arena */
     rp_plan plan;                       /* figures of its steps; without passes and addresses */
     bool loose_bounds;                  /* its lower bounds may be far below the best plan */
     int64_t least;                      /* bytes of the smallest arena under the recipe's must-rules; 0: not computed */

@@ -35,8 +35,8 @@ rp_status rp__source_refuse(rp_ctx *ctx, const rp_recipe *recipe, const char *ke
 /* Returns RP_ERR_CONFIG instead of RP_ERR_IO if `folder` is a folder without a file `name`: then the recipe is wrong, not the disk.
  * Otherwise returns status. */
 rp_status rp__source_unless_absent(rp_ctx *ctx, rp_status status, const char *folder, const char *name);
-/* Let the files store weights as `model.quantize` says. errors as rp__model_files_quantise */
-rp_status rp__source_quantise(const rp_recipe *recipe, rp_model_files *files);
+/* Let the files store weights as `model.quantize` and `model.mapped` say. errors as rp__model_files_quantise, rp__model_files_map */
+rp_status rp__source_store(const rp_recipe *recipe, rp_model_files *files);
 /* The same for a config without files. `model.quantize` is not keep. */
 void rp__source_quantise_config(const rp_recipe *recipe, rp_model_config *config);
 /* Returns the config with a second reference to its source, to build a second model from. */

@@ -73,6 +73,13 @@ static void check_quantize(const rp_recipe *r, const rp_model_config *config, rp
                          "'lora.rank', 'model.adapter' or 'freeze'");
 }
 
+static void check_mapped(const rp_recipe *r, const rp_model_config *config, rp_report *report)
+{
+    if (r->model.mapped && !config->adapter.lora.rank && !r->freeze.n)
+        rp__report_error(report, rp__recipe_place(r, "model.mapped"), "'model.mapped' is for frozen weights, but all weights are trained: set "
+                         "'lora.rank', 'model.adapter' or 'freeze'");
+}
+
 /* Fresh adapters follow the recipe. Adapters from files have their own rank, scale and layers; only their dropout may be changed. */
 rp_status rp__source_adapt(rp_ctx *ctx, const rp_recipe *r, rp_model_config *config)
 {
@@ -106,9 +113,10 @@ rp_status rp__source_unless_absent(rp_ctx *ctx, rp_status status, const char *fo
 
 static const rp_dtype quantized[] = { [RP_QUANTIZE_NF4] = RP_NF4, [RP_QUANTIZE_Q8_0] = RP_Q8_0, [RP_QUANTIZE_Q4_0] = RP_Q4_0 };
 
-rp_status rp__source_quantise(const rp_recipe *r, rp_model_files *files)
+rp_status rp__source_store(const rp_recipe *r, rp_model_files *files)
 {
-    return r->model.quantize ? rp__model_files_quantise(files, r->model.quantize == RP_QUANTIZE_KEEP, quantized[r->model.quantize]) : RP_OK;
+    if (r->model.quantize) RP_TRY(rp__model_files_quantise(files, r->model.quantize == RP_QUANTIZE_KEEP, quantized[r->model.quantize]));
+    return r->model.mapped ? rp__model_files_map(files) : RP_OK;
 }
 
 void rp__source_quantise_config(const rp_recipe *r, rp_model_config *config)
@@ -124,7 +132,7 @@ static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, 
 
     RP_TRY(rp__source_unless_absent(ctx, status, r->model.path, "config.json"));
     if (r->model.adapter) RP_TRY(rp__model_files_adapter(out->files, r->model.adapter));
-    RP_TRY(rp__source_quantise(r, out->files));
+    RP_TRY(rp__source_store(r, out->files));
     return rp__model_files_config(out->files, &out->config);
 }
 
@@ -133,6 +141,7 @@ static rp_status read_shapes(rp_ctx *ctx, const rp_recipe *r, rp_report *report,
 {
     RP_CHECK(ctx, r->model.quantize != RP_QUANTIZE_KEEP, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they "
              "are not there: name a type");
+    RP_CHECK(ctx, !r->model.mapped, RP_ERR_CONFIG, "'model.mapped' leaves weights in the files of 'model.path', and they are not there");
     RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
     rp__source_quantise_config(r, &out->config);
     return RP_OK;
@@ -164,6 +173,7 @@ rp_status rp__source_open(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp
     check_objective(r, &out->config, report);
     check_final_format(ctx, r, out, report);
     check_quantize(r, &out->config, report);
+    check_mapped(r, &out->config, report);
     return RP_OK;
 }
 
@@ -180,5 +190,6 @@ rp_model_config rp__config_share(const rp_model_config *config)
 
     second.source      = json_incref(config->source);
     second.quant.types = json_incref(config->quant.types);
+    second.mapped      = json_incref(config->mapped);
     return second;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/file.h"
 #include "base/watch.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
@@ -335,6 +336,7 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
     e->update = (rp_optim_step){ .step = step + 1, .lr = lr, .grad_scale = 1, .measure = true };
     e->queued = queues(e, data);
     rp_status status = rp__replay_open(e) ? repeat_step(e, data, step, &result) : whole_step(e, data, step, &result);
+    status           = rp__file_pages_after(e->ctx, status);
     rp__replay_close(e, status == RP_OK ? &result : NULL);
     if (status == RP_OK) *out = result;
     return status;
@@ -381,7 +383,7 @@ rp_status rp__engine_score(rp_engine *e, rp_data *data, int64_t rows, double *lo
     rp_tape_ctx *mode = rp__tape_ctx(e->ctx), before = *mode;
 
     mode->eval = mode->no_grad = true;
-    rp_status status = score_all(e, data, rows, loss);
+    rp_status status = rp__file_pages_after(e->ctx, score_all(e, data, rows, loss));
     mode->eval       = before.eval;
     mode->no_grad    = before.no_grad;
     return status;

@@ -321,6 +321,11 @@ const uint8_t *rp__safetensors_bytes(const rp_safetensors *set, const rp_safeten
     return set->file[tensor->file].map.data + tensor->offset;
 }
 
+rp_file_place rp__safetensors_place(const rp_safetensors *set, const rp_safetensor *tensor)
+{
+    return (rp_file_place){ set->file[tensor->file].name, &set->file[tensor->file].map, tensor->offset };
+}
+
 void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor)
 {
     rp__file_drop(&set->file[tensor->file].map, tensor->offset, tensor->bytes);

@@ -14,7 +14,7 @@
 #ifndef RP_SAFETENSORS_H
 #define RP_SAFETENSORS_H
 
-#include "base/base.h"
+#include "base/file.h"
 
 #define RP_SAFETENSORS_MAX_DIM 8
 
@@ -69,6 +69,7 @@ const char *rp__safetensors_metadata(const rp_safetensors *set, const char *key)
 rp_status rp__safetensors_read(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t count, float *out);
 /* The tensor's bytes as stored: little endian, any alignment. */
 const uint8_t *rp__safetensors_bytes(const rp_safetensors *set, const rp_safetensor *tensor);
+rp_file_place rp__safetensors_place(const rp_safetensors *set, const rp_safetensor *tensor);
 /* Drop the tensor's pages from resident memory. Its bytes can be read again later. */
 void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor);
 

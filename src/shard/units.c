@@ -215,7 +215,7 @@ static char *join_paths(const tree *t, int at)
 }
 
 /* Whether ranks share the weight, and the module owns it. Every rank has all of a quantised weight. */
-static bool is_shared(const rp_param *p) { return !p->owner && !rp__is_quant(p->whole.dtype); }
+static bool is_shared(const rp_param *p) { return !p->owner && !rp__param_is_whole(p); }
 
 static void units_fill(const tree *t, int at, rp_unit *u)
 {

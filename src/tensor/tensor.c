@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/quant.h"
 #include "kernels/kernels.h"
 
@@ -16,23 +17,54 @@ static void dense_strides(rp_tensor *t)
     }
 }
 
-rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out)
+/* The storage has no bytes yet. */
+static rp_status new_tensor(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, rp_tensor **out)
 {
     RP_TRY(rp__meta_check(ctx, meta));
     rp_tensor *t  = rp__host_alloc(ctx, sizeof *t);
     rp_storage *s = t ? rp__host_alloc(ctx, sizeof *s) : NULL;
-    if (s) {
-        *s = (rp_storage){ .ctx = ctx, .refs = 1, .mem_class = c, .bytes = rp_meta_bytes(meta), .writer = "nothing" };
-        if (rp__mem_take(ctx, ctx->space[0], c, s->bytes, label, &s->offset) == RP_OK) {
-            s->data = rp__mem_at(ctx->space[0], s->offset);
-            *t      = (rp_tensor){ .ctx = ctx, .refs = 1, .m = *meta, .storage = s };
-            dense_strides(t);
-            *out = t;
-            return RP_OK;
-        }
+
+    if (!s) {
+        rp__release(t);
+        return RP_ERR_MEMORY;
     }
-    RP_RELEASE(s, t);
-    return RP_ERR_MEMORY;
+    *s = (rp_storage){ .ctx = ctx, .refs = 1, .mem_class = c, .bytes = rp_meta_bytes(meta), .writer = "nothing" };
+    *t = (rp_tensor){ .ctx = ctx, .refs = 1, .m = *meta, .storage = s };
+    dense_strides(t);
+    *out = t;
+    return RP_OK;
+}
+
+rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out)
+{
+    rp_tensor *t;
+
+    RP_TRY(new_tensor(ctx, meta, c, &t));
+    rp_storage *s    = t->storage;
+    rp_status status = rp__mem_take(ctx, ctx->space[0], c, s->bytes, label, &s->offset);
+    if (status != RP_OK) {
+        RP_RELEASE(s, t);
+        return RP_ERR_MEMORY;
+    }
+    s->data = rp__mem_at(ctx->space[0], s->offset);
+    *out    = t;
+    return RP_OK;
+}
+
+rp_status rp__tensor_new_mapped(rp_ctx *ctx, const rp_meta *meta, rp_tensor **out)
+{
+    RP_TRY(new_tensor(ctx, meta, RP_MEM_PARAM, out));
+    (*out)->storage->mapped = true;
+    return RP_OK;
+}
+
+void rp__tensor_map(rp_tensor *t, rp_file_pages *pages, int64_t offset)
+{
+    rp_storage *s = t->storage;
+
+    RP_BUG_IF(!s->mapped || s->pages);
+    s->pages = rp__file_pages_ref(pages);
+    s->data  = (uint8_t *)(uintptr_t)rp__file_pages_at(pages, offset);
 }
 
 rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, rp_tensor **out)
@@ -60,7 +92,8 @@ static void storage_unref(rp_storage *s)
 {
     if (--s->refs) return;
     stays_put(s);
-    rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
+    if (s->mapped) rp__file_pages_unref(s->pages);
+    else rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
     rp__release(s);
 }
 
@@ -138,6 +171,7 @@ void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
     rp_storage *s = t->storage;
 
     if (s->mem_class == c) return;
+    RP_BUG_IF(s->mapped);
     rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes, s->offset);
     s->mem_class = c;
 }
@@ -429,6 +463,7 @@ int32_t rp_int_get(const rp_tensor *t, int64_t element)
 static rp_status check_writable(const rp_tensor *t, const char *call)
 {
     RP_CHECK(t->ctx, !rp__is_quant(t->m.dtype), RP_ERR_DTYPE, "%s: %s is quantised and cannot be written", call, rp_meta_str(&t->m));
+    RP_CHECK(t->ctx, !t->storage->mapped, RP_ERR_STATE, "%s: '%s' stays in its file and cannot be written", call, t->name ? t->name : "a tensor");
     return RP_OK;
 }
 

@@ -2,13 +2,15 @@
  *
  *   mark   sum over frozen parameters of (hash of the path * sum over elements of mix(index and bits of the element)), modulo 2^64
  *
- * A sum does not depend on how the elements are divided over ranks. An element of a quantised weight is a byte; every rank has all of them, and the
- * first one adds them. */
+ * A sum does not depend on how the elements are divided over ranks. An element of a quantised weight is a byte. Every rank has all of a quantised or mapped
+ * weight, and the first one adds it. */
 #include <string.h>
 
+#include "base/file.h"
 #include "base/quant.h"
 #include "base/team.h"
 #include "comm/comm.h"
+#include "nn/module.h"
 #include "ops/collective.h"
 #include "tensor/tensor.h"
 #include "train/internal.h"
@@ -44,7 +46,7 @@ static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
     uint64_t sum  = 0;
     rp_host h;
 
-    if (quant && rp__comm_rank(rp__shards(p->tensor->ctx))) return RP_OK;
+    if (rp__param_is_whole(p) && rp__comm_rank(rp__shards(p->tensor->ctx))) return RP_OK;
     RP_TRY(rp__tensor_host(p->tensor, 0, p->slice.count, RP_HOST_READ, &h));
     summing s = { p, quant ? 1 : (int)rp_dtype_bytes(p->whole.dtype), h.data, &sum };
     rp__team_ranges(threads, count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
@@ -79,6 +81,7 @@ rp_status rp__frozen_mark(rp_trainer *t)
         RP_TRY(add_mark(p, t->ctx->threads, &mark));
     }
     if (!any) return RP_OK;
+    RP_TRY(rp__file_pages_check(t->ctx));
     RP_TRY(sum_over_ranks(t->ctx, &mark));
     t->frozen_mark = mark ? mark : 1;
     return RP_OK;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/machine.h"
 #include "comm/comm.h"
 #include "rehearse/engine.h"
@@ -80,6 +81,7 @@ static rp_status save(rp_trainer *t)
 {
     const rp_recipe *r = t->recipe;
 
+    RP_TRY(rp__file_pages_check(t->ctx));           /* a step that failed for it has changed weights */
     if (t->done == t->state_step) return RP_OK;
     rp_state_info info = {
         .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,

@@ -170,6 +170,7 @@ static rp_status list_tensors(rp_trainer *t)
         t->tensors[t->n_tensors++] = of_param(p);
         t->info.n_trained += rp_meta_elems(&p->whole);
     }
+    t->info.mapped_bytes = rp__model_mapped_bytes(t->engine.model);
     for (int i = 0; i < n_optim; i++) t->tensors[t->n_tensors++] = of_optim(t, i);
     return RP_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/file.h"
 #include "models/config.h"
 #include "tape/tape.h"
 #include "tensor/tensor.h"
@@ -40,7 +41,7 @@ static rp_status score_window(rp_model *model, const int32_t *ids, int64_t n, do
 
     RP_TRY_GOTO(make_batch(rp__model_ctx(model), ids, n, &batch));
     RP_TRY_GOTO(rp__model_label_loss(model, &batch, &(rp_attr_cross_entropy){ .weight = 1, .ignore_index = NO_LABEL }, &loss));
-    status = rp_tensor_read(loss, sum, 1);
+    status = rp__file_pages_after(rp__model_ctx(model), rp_tensor_read(loss, sum, 1));
     rp_tensor_unref(loss);
 done:
     rp_tensor_unref(batch.tokens);
@@ -117,7 +118,7 @@ static rp_status score_batch(rp_model *model, const rp_data_batch *b, int32_t ig
     RP_TRY_GOTO(sample_tensor(ctx, b, "positions", b->positions, &t.positions));
     RP_TRY_GOTO(sample_tensor(ctx, b, "doc_start", b->doc_start, &t.doc_start));
     RP_TRY_GOTO(rp__model_label_loss(model, &t, &(rp_attr_cross_entropy){ .weight = 1, .ignore_index = ignore_index }, &loss));
-    status = rp_tensor_read(loss, sum, 1);
+    status = rp__file_pages_after(rp__model_ctx(model), rp_tensor_read(loss, sum, 1));
     rp_tensor_unref(loss);
 done:
     rp_tensor_unref(t.tokens);

@@ -41,7 +41,7 @@ reprise eval $SOURCE/tests/golden/models/bert --data ids.bin dataset.format=toke
 #> format=chat train_on_input=false packed=true: 2 documents, 1 samples, 29 targets same loss
 #> format=alpaca train_on_input=false packed=false use_chat_template=false: 2 documents, 2 samples, 9 targets same loss
 #> format=tokens: 1 documents, 2 samples, 510 targets same loss
-#> unknown key 'optimizer.lr'; the keys here are max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype, threads, tokenizer.path, model.overrides, model.adapter and model.quantize
+#> unknown key 'optimizer.lr'; the keys here are max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype, threads, tokenizer.path, model.overrides, model.adapter, model.quantize and model.mapped
 #2> reprise eval: 'pairs.jsonl', line 1: no column 'nothing', there is 'prompt', 'completion': set 'dataset.column'
 #2> reprise eval: --data names the data here, not 'dataset.path'
 #2> argument 'dataset.format=parquet': 'dataset.format' wants text, jsonl, tokens, chat or alpaca, not 'parquet'

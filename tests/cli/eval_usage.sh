@@ -47,7 +47,7 @@ mkdir none && reprise eval none --data text; echo $? >&2
 #2> argument 'max_seq_len=1': 'max_seq_len' wants a whole number from 2 to 16777216, not '1'
 #2> 2
 #2> argument 'max_seq_lem=16': unknown key 'max_seq_lem' (did you mean 'max_seq_len'?)
-#2> argument 'optimizer.lr=3': unknown key 'optimizer.lr'; the keys here are max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype, threads, tokenizer.path, model.overrides, model.adapter and model.quantize
+#2> argument 'optimizer.lr=3': unknown key 'optimizer.lr'; the keys here are max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype, threads, tokenizer.path, model.overrides, model.adapter, model.quantize and model.mapped
 #2> argument '~dtype': there is no recipe here to remove a key from
 #2> argument 'dtype=fp16': 'dtype' wants bf16 or fp32, not 'fp16'
 #2> 2

@@ -28,7 +28,7 @@ reprise generate m --prompt 'A' dtype=fp32 >/dev/full; echo $? >&2
 #2> reprise generate: option '--temperature' wants a number from 0 to 1000000000, not 'hot'
 #2> try 'reprise generate --help'
 #2> 2
-#2> argument 'max_seq_len=5': unknown key 'max_seq_len'; the keys here are dtype, threads, tokenizer.path, model.overrides, model.adapter and model.quantize
+#2> argument 'max_seq_len=5': unknown key 'max_seq_len'; the keys here are dtype, threads, tokenizer.path, model.overrides, model.adapter, model.quantize and model.mapped
 #2> argument 'thread=1': unknown key 'thread' (did you mean 'threads'?)
 #2> 2
 #2> reprise generate: the tokenizer gives id 97, and the model's vocabulary has 96: it is another model's

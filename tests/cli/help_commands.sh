@@ -54,7 +54,7 @@ reprise ls -h | head -n 1
 #> With dataset.format=jsonl, chat, alpaca or tokens, the targets of the data are scored as a run of a recipe with these keys
 #> validates with it: dataset.column, dataset.prompt_column, dataset.train_on_input, dataset.packed and so on.
 #> Keys: max_seq_len, dataset, tokenizer.chat_template, loss.ignore_index, dtype (default: fp32), threads, tokenizer.path,
-#> model.overrides, model.adapter, model.quantize (default: keep, if the CPU has AVX-512).
+#> model.overrides, model.adapter, model.quantize (default: keep, if the CPU has AVX-512), model.mapped.
 #>
 #>       --data PATH              a file, a folder or a glob, as in dataset.path
 #>       --json                   print one JSON object
@@ -95,7 +95,7 @@ reprise ls -h | head -n 1
 #> first if the tokenizer adds it. On a terminal, control characters in the text are made visible. MODEL is a Hugging
 #> Face folder, a .gguf file or the folder of an adapter.
 #> Keys: dtype (default: bf16), threads, tokenizer.path, model.overrides, model.adapter, model.quantize
-#> (default: keep, if the CPU has AVX-512).
+#> (default: keep, if the CPU has AVX-512), model.mapped.
 #>
 #>   -p, --prompt TEXT            beginning of the text
 #>   -c, --chat                   TEXT is a user message: apply the model's chat template

@@ -8,6 +8,7 @@ reprise validate resolved.yaml --resolved | cmp - resolved.yaml
 #>   dropout: null
 #>   overrides: {}
 #>   quantize: null
+#>   mapped: false
 #>   adapter: null
 #> freeze: []
 #> lora:

@@ -249,6 +249,7 @@ def base(r, folder, source, ranks):
         out |= r.table(LORA)
     if "model.path" in out and ("freeze" in out or "lora.rank" in out):
         out["model.quantize"] = r.one(None, "keep", "nf4", "q8_0", "q4_0")
+        out["model.mapped"]   = r.chance(0.5)
     if ranks > 1:
         out |= r.table(DIST)
     samples = out["batch_size"] * out["gradient_accumulation_steps"] * out["max_steps"] * ranks

@@ -1,12 +1,18 @@
 /* Claims about training beside quantised weights: a step has the bits of the same step on the weights dequantised into the run's dtype, for every type,
- * family and way to checkpoint, and the weights take the bytes of their blocks. */
+ * family and way to checkpoint, and the weights take the bytes of their blocks. Weights that stay in their files (model.mapped) change
+ * no bit either, and a file that changes under a run ends it. */
 /* ctest: thread-free cost=20 */
 #include "loop_test.h"
 
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include "base/file.h"
 #include "gguf/write.h"
 #include "models/gguf/export.h"
 #include "models/weights.h"
 #include "quant_test.h"
+#include "rehearse/forecast.h"
 #include "train/internal.h"
 
 typedef struct { const char *name, *config; } family;
@@ -353,6 +359,205 @@ static void without_frozen_weights_the_key_is_refused(void **state)
     run_close(&r);
 }
 
+/* ---- weights that stay in their files ---- */
+
+static bool is_mapped_here(const rp_trainer *t) { return rp__mem_on_host(t->ctx->space[0]); }
+
+/* Parameters are in the ledger or mapped, and a forecast knows the bytes of both. Returns the bytes that are mapped. */
+static int64_t check_mapped(const run *r)
+{
+    int64_t bytes = 0, mapped = rp__trainer_info(r->trainer)->mapped_bytes;
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
+    rp_report report;
+    rp_forecast f;
+    rp_mem mem;
+
+    for (int i = 0; i < rp__model_n_params(r->trainer->engine.model); i++) bytes += rp_meta_bytes(&rp__model_param(r->trainer->engine.model, i)->whole);
+    rp_mem_read(r->ctx, 0, false, &mem);
+    assert_int_equal(mem.live_at[RP_MEM_PARAM] + mapped, bytes);
+    rp__report_open(&report, shapes);
+    assert_ok(shapes, rp__recipe_forecast(shapes, r->recipe, NULL, &report, &f));
+    assert_int_equal(f.mapped_bytes, mapped);
+    assert_int_equal(f.plan.found.memory.reserved_bytes, rp__trainer_info(r->trainer)->rehearsal.memory.reserved_bytes);
+    rp__forecast_close(&f);
+    rp__report_close(&report);
+    test_ctx_free(shapes);
+    return mapped;
+}
+
+static void check_read_only(const run *r)
+{
+    for (int i = 0; i < rp__model_n_params(r->trainer->engine.model); i++) {
+        const rp_param *p = rp__model_param(r->trainer->engine.model, i);
+        if (!p->mapped || rp__is_quant(p->whole.dtype)) continue;
+        assert_int_equal(rp_tensor_write(p->tensor, NULL, 0), RP_ERR_STATE);
+        assert_non_null(strstr(rp_error(r->ctx), "stays in its file and cannot be written"));
+    }
+}
+
+static int64_t run_mapped(list s, bool mapped, const char *out)
+{
+    if (mapped) add(&s, "model.mapped=true");
+    run r = open_list(&s, out);
+
+    assert_ok(r.ctx, r.status);
+    int64_t bytes = check_mapped(&r);
+    if (bytes) check_read_only(&r);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
+    run_close(&r);
+    return bytes;
+}
+
+/* Runs with and without the key. Returns the bytes that were mapped. */
+static int64_t compare_mapped(list s)
+{
+    assert_int_equal(run_mapped(s, false, "loaded"), 0);
+    int64_t bytes = run_mapped(s, true, "mapped");
+
+    assert_same_losses(&dir, "loaded", "mapped");
+    if (is_there(&dir, "loaded/final/model.safetensors")) assert_same_final(&dir, "loaded", "mapped");
+    else assert_same_run("loaded", "mapped");
+    assert_true(reserved("loaded") >= reserved("mapped") && reserved("loaded") - reserved("mapped") <= bytes + 64 * 1024);
+    drop("loaded");
+    drop("mapped");
+    return bytes;
+}
+
+/* The device of a test variant may have memory that is not the host's. Nothing is mapped there. */
+static void assert_mapped(int64_t bytes)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+
+    assert_true(rp__mem_on_host(ctx->space[0]) ? bytes > 0 : bytes == 0);
+    test_ctx_free(ctx);
+}
+
+static void mapped_weights_train_with_the_bits_of_loaded_ones(void **state)
+{
+    static const char *const ways[] = { "lora.dora=true", "lora.whole=[norm]", "activation_checkpointing.mode=full", "lora.merge=true" };
+
+    (void)state;
+    leave_out_references();
+    for (int f = 0; f < RP_COUNT(families); f++) {
+        char gguf[64];
+        make_model(&families[f]);
+        make_gguf(&families[f], rp__quant_type(f % 2 ? RP_Q4_K : RP_Q4_1), "model.gguf");
+        snprintf(gguf, sizeof gguf, "%s-f32.gguf", families[f].name);
+        assert_mapped(compare_mapped(settings_of("model.gguf", "keep", f % 2 ? "bf16" : "fp32", ways[f])));
+        assert_mapped(compare_mapped(settings_of(gguf, "null", "fp32", ways[(f + 1) % 4])));
+        assert_mapped(compare_mapped(settings_of(families[f].name, "null", "fp32", ways[(f + 2) % 4])));
+        assert_int_equal(compare_mapped(settings_of(families[f].name, "null", "bf16", ways[(f + 3) % 4])), 0);
+    }
+}
+
+static void layers_that_are_frozen_without_adapters_are_mapped_and_a_run_resumes_with_or_without_them(void **state)
+{
+    (void)state;
+    leave_out_references();
+    make_model(&families[0]);
+    list s = settings_of("llama", "null", "fp32", "freeze=[tok_embeddings, layers.0]");
+    change(&s, LORA, "lora.rank=null");
+    assert_mapped(compare_mapped(s));
+    add(&s, "save_every_n_steps=1");
+    run_mapped(s, false, "whole");
+    change(&s, STEPS, "max_steps=1");
+    run_mapped(s, true, "parts");
+    change(&s, STEPS, "max_steps=2");
+    add(&s, "resume=auto");
+    run_mapped(s, false, "parts");
+    assert_same_losses(&dir, "whole", "parts");
+    assert_same_final(&dir, "whole", "parts");
+}
+
+/* ---- files that change under a run ---- */
+
+static void cut(const char *path) { assert_int_equal(truncate(path, 4096), 0); }
+
+/* A new file of the same bytes. */
+static void put_another(const char *path)
+{
+    size_t bytes;
+    char *all = file_bytes(&dir, "model.gguf", &bytes);
+
+    temp_write(&dir, "other.gguf", all, bytes);
+    free(all);
+    assert_int_equal(rename(at("other.gguf"), path), 0);
+}
+
+static void write_into(const char *path)
+{
+    FILE *f = fopen(path, "r+b");
+
+    assert_non_null(f);
+    assert_true(fseek(f, 5000, SEEK_SET) == 0 && fputc(1, f) == 1 && fclose(f) == 0);
+    assert_int_equal(utimes(path, (const struct timeval[2]){ { 1000, 0 }, { 1000, 0 } }), 0);
+}
+
+static void a_file_that_is_cut_replaced_or_written_ends_the_run_with_its_name(void **state)
+{
+    static const struct { void (*change)(const char *path); const char *words; } events[] = {
+        { cut, "was cut or extended while its weights were in use: it had" },
+        { put_another, "was replaced while its weights were in use" },
+        { write_into, "was written while its weights were in use" },
+    };
+
+    (void)state;
+    leave_out_references();
+    make_model(&families[0]);
+    for (int i = 0; i < RP_COUNT(events); i++) {
+        make_gguf(&families[0], rp__quant_type(RP_Q4_1), "model.gguf");
+        list s = settings_of("model.gguf", "keep", "bf16", "seed=4");
+        add(&s, "model.mapped=true");
+        change(&s, STEPS, "max_steps=3");
+        rp_metrics line;
+        run r = open_list(&s, "ends");
+        assert_ok(r.ctx, r.status);
+        assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+        events[i].change(at("model.gguf"));
+        rp_status ended = rp__trainer_step(r.trainer, &line);
+        if (is_mapped_here(r.trainer)) {
+            assert_int_equal(ended, RP_ERR_IO);
+            assert_int_equal(rp_status_exit_code(ended), 1);
+            assert_non_null(strstr(rp_error(r.ctx), events[i].words));
+            assert_non_null(strstr(rp_error(r.ctx), at("model.gguf")));
+            assert_int_equal(rp__trainer_save(r.trainer), RP_ERR_IO);
+            assert_int_equal(rp__trainer_finish(r.trainer), RP_ERR_IO);
+            assert_false(is_there(&dir, "ends/final"));
+        }
+        run_close(&r);
+        drop("ends");
+    }
+}
+
+static void a_file_that_changes_after_its_header_was_read_is_refused(void **state)
+{
+    rp_ctx *ctx            = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_model_config config = { .family = NULL };
+    rp_model_files *files;
+    rp_report report;
+    rp_model *model;
+
+    (void)state;
+    make_model(&families[0]);
+    make_gguf(&families[0], rp__quant_type(RP_Q4_0), "model.gguf");
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, at("model.gguf"), NULL, &report, &files));
+    assert_ok(ctx, rp__model_files_quantise(files, true, RP_F32));
+    assert_ok(ctx, rp__model_files_map(files));
+    assert_ok(ctx, rp__model_files_config(files, &config));
+    config.quant.all_frozen = true;
+    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
+    make_gguf(&families[0], rp__quant_type(RP_Q5_0), "model.gguf");
+    if (rp__mem_on_host(ctx->space[0])) {
+        assert_int_equal(rp__model_load(model, files), RP_ERR_IO);
+        assert_non_null(strstr(rp_error(ctx), "has changed since its header was read"));
+    }
+    rp__model_free(model);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +567,10 @@ int main(void)
         TEST(layers_that_are_frozen_without_adapters_are_quantised_and_the_others_trained),
         TEST(without_frozen_weights_the_key_is_refused),
         TEST(a_run_resumes_beside_its_quantised_weights_and_refuses_others),
+        TEST(mapped_weights_train_with_the_bits_of_loaded_ones),
+        TEST(layers_that_are_frozen_without_adapters_are_mapped_and_a_run_resumes_with_or_without_them),
+        TEST(a_file_that_is_cut_replaced_or_written_ends_the_run_with_its_name),
+        TEST(a_file_that_changes_after_its_header_was_read_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

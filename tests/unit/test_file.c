@@ -392,7 +392,170 @@ static void without_memory_nothing_is_left_behind(void **state)
     rp__release(text);
     until_no_fault_fires(ctx, rp__file_map(ctx, temp_path("faulty"), &map), (void)0);
     rp__file_unmap(&map);
+    until_no_fault_fires(ctx, rp__file_map(ctx, temp_path("faulty"), &map), (void)0);
+    rp_file_pages *pages = NULL;
+    until_no_fault_fires(ctx, rp__file_pages_open(ctx, temp_path("faulty"), &map, &pages), assert_null(pages));
+    rp__file_pages_unref(pages);
+    rp__file_unmap(&map);
     until_no_fault_fires(ctx, rp__make_dirs(ctx, temp_path("m/n")), assert_false(rp__file_exists(temp_path("m"))));
+}
+
+/* ---- files that are read in place ---- */
+
+static volatile sig_atomic_t n_signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    n_signals++;
+}
+
+static rp_file_pages *open_pages(const char *path)
+{
+    rp_file_pages *pages;
+    rp_file_map map;
+
+    assert_ok(ctx, rp__file_map(ctx, path, &map));
+    assert_ok(ctx, rp__file_pages_open(ctx, path, &map, &pages));
+    rp__file_unmap(&map);
+    return pages;
+}
+
+static void put_pages(const char *path, int n)
+{
+    char *all = calloc((size_t)n, 4096);
+
+    assert_non_null(all);
+    memset(all, 'x', (size_t)n * 4096);
+    assert_ok(ctx, rp__file_write(ctx, path, all, (int64_t)n * 4096));
+    free(all);
+}
+
+static void a_lost_page_reads_as_zeros_and_is_an_error_until_the_file_is_closed(void **state)
+{
+    (void)state;
+    const char *path = temp_path("lost");
+    struct stat was;
+
+    put_pages(path, 4);
+    rp_file_pages *pages = open_pages(path), *second = open_pages(path);
+    assert_ptr_equal(pages, second);
+    assert_int_equal(stat(path, &was), 0);
+    assert_ok(ctx, rp__file_pages_check(ctx));
+    assert_int_equal(truncate(path, 4096), 0);
+    assert_int_equal(rp__file_pages_at(pages, 0)[0], 'x');
+    assert_int_equal(rp__file_pages_at(pages, 8192)[5], 0);
+    assert_int_equal(rp__file_pages_check(ctx), RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "it had 16384 bytes and has 4096 now"));
+    assert_int_equal(truncate(path, 4 * 4096), 0);          /* the size and the time as before: only the lost page is left as a sign */
+    assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[2]){ was.st_atim, was.st_mtim }, 0), 0);
+    assert_int_equal(rp__file_pages_after(ctx, RP_ERR_NONFINITE), RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "' while its weights are in use"));
+    rp__file_pages_unref(second);
+    assert_int_equal(rp__file_pages_check(ctx), RP_ERR_IO);
+    rp__file_pages_unref(pages);
+    assert_ok(ctx, rp__file_pages_check(ctx));
+}
+
+static void a_file_that_was_cut_before_its_pages_are_mapped_is_refused(void **state)
+{
+    (void)state;
+    const char *path = temp_path("before");
+    rp_file_pages *pages;
+    rp_file_map map;
+
+    put_pages(path, 2);
+    assert_ok(ctx, rp__file_map(ctx, path, &map));
+    assert_int_equal(truncate(path, 100), 0);
+    assert_int_equal(rp__file_pages_open(ctx, path, &map, &pages), RP_ERR_IO);
+    assert_non_null(strstr(rp_error(ctx), "cannot map '"));
+    assert_non_null(strstr(rp_error(ctx), "': it had 8192 bytes and has 100 now"));
+    rp__file_unmap(&map);
+}
+
+/* The program's handler gets every other SIGBUS, and is back in its place when no file is open. */
+static void a_handler_of_the_program_keeps_its_signals(void **state)
+{
+    (void)state;
+    const char *path = temp_path("kept");
+    struct sigaction mine = { .sa_handler = count_signal }, before, now;
+
+    sigaction(SIGBUS, &mine, &before);
+    put_pages(path, 2);
+    n_signals            = 0;
+    rp_file_pages *pages = open_pages(path);
+    sigaction(SIGBUS, NULL, &now);
+    assert_true(now.sa_handler != count_signal);
+    raise(SIGBUS);
+    assert_int_equal(n_signals, 1);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(rp__file_pages_at(pages, 4096)[0], 0);
+    assert_int_equal(n_signals, 1);
+    rp__file_pages_unref(pages);
+    sigaction(SIGBUS, NULL, &now);
+    assert_true(now.sa_handler == count_signal);
+    raise(SIGBUS);
+    assert_int_equal(n_signals, 2);
+    sigaction(SIGBUS, &before, NULL);
+}
+
+/* Without another handler a signal that was sent, or a fault elsewhere, ends the process as it would have. */
+static void other_signals_end_the_process_as_before(void **state)
+{
+    (void)state;
+#ifdef RP_SANITIZED
+    skip();     /* a sanitizer reports the signal */
+#endif
+    const char *path = temp_path("ended"), *other = temp_path("other");
+    int status;
+
+    put_pages(path, 1);
+    put_pages(other, 1);
+    for (int sent = 0; sent < 2; sent++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+            signal(SIGBUS, SIG_DFL);
+            rp_file_map map;
+            open_pages(path);
+            if (sent) raise(SIGBUS);
+            else if (rp__file_map(ctx, other, &map) == RP_OK && !truncate(other, 0)) _exit(((const volatile uint8_t *)map.data)[0]);
+            _exit(77);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    }
+}
+
+static void a_process_maps_a_limited_number_of_files(void **state)
+{
+    enum { LIMIT = 1024 };
+    rp_file_pages **all = calloc(LIMIT + 1, sizeof *all);
+    rp_file_map map;
+    char name[32];
+
+    (void)state;
+    assert_non_null(all);
+    for (int i = 0; i <= LIMIT; i++) {
+        snprintf(name, sizeof name, "many-%d", i);
+        FILE *f = fopen(temp_path(name), "wb");
+        assert_true(f && fputc('x', f) == 'x' && fclose(f) == 0);
+    }
+    rp_status status = RP_OK;
+    int n            = 0;
+    for (; n <= LIMIT && status == RP_OK; n++) {
+        snprintf(name, sizeof name, "many-%d", n);
+        assert_ok(ctx, rp__file_map(ctx, temp_path(name), &map));
+        status = rp__file_pages_open(ctx, temp_path(name), &map, &all[n]);
+        rp__file_unmap(&map);
+    }
+    if (status == RP_ERR_UNSUPPORTED) {     /* a limit of open files may be lower */
+        assert_int_equal(n, LIMIT + 1);
+        assert_non_null(strstr(rp_error(ctx), "this process has mapped 1024 files"));
+    } else assert_non_null(strstr(rp_error(ctx), strerror(EMFILE)));
+    for (int i = 0; i < n - 1; i++) rp__file_pages_unref(all[i]);
+    free(all);
 }
 
 int main(void)
@@ -416,6 +579,11 @@ int main(void)
         cmocka_unit_test(a_folder_that_cannot_be_locked_has_a_file_that_is),
         cmocka_unit_test(files_aside_of_killed_writers_go_and_nothing_else),
         cmocka_unit_test(without_memory_nothing_is_left_behind),
+        cmocka_unit_test(a_lost_page_reads_as_zeros_and_is_an_error_until_the_file_is_closed),
+        cmocka_unit_test(a_file_that_was_cut_before_its_pages_are_mapped_is_refused),
+        cmocka_unit_test(a_handler_of_the_program_keeps_its_signals),
+        cmocka_unit_test(other_signals_end_the_process_as_before),
+        cmocka_unit_test(a_process_maps_a_limited_number_of_files),
     };
 
     ctx = test_ctx(NULL);
