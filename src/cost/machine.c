@@ -2,6 +2,7 @@
 #include "cost/internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -20,6 +21,7 @@ void rp__cost_cpu_model(unsigned signature, unsigned *family, unsigned *model)
     *model  = (signature >> 4 & 15) | (signature >> 12 & 0xf0);
 }
 
+#if defined(__x86_64__)
 /* Remove "(R)", "(TM)", "CPU" and the text after "@", which carry no information, and repeated spaces. */
 static void tidy(char *name)
 {
@@ -36,7 +38,6 @@ static void tidy(char *name)
     *to = 0;
 }
 
-#if defined(__x86_64__)
 static void read_brand(char out[BRAND_CHARS])
 {
     unsigned word[4] = { 0 };
@@ -60,14 +61,31 @@ static void name_cpu(char *out, size_t out_bytes)
     rp__cost_cpu_model(a, &family, &model);
     snprintf(out, out_bytes, "%s %u-%u", brand[0] ? brand : "x86-64", family, model);
 }
+#elif defined(__aarch64__)
+/* The main ID register has no name, but the maker and the part: 41-d40 is ARM's Neoverse V1. */
+static void name_cpu(char *out, size_t out_bytes)
+{
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
+    char text[32];
+    unsigned long long id = f && fgets(text, sizeof text, f) ? strtoull(text, NULL, 16) : 0;
+
+    if (f) fclose(f);
+    if (id) snprintf(out, out_bytes, "ARM64 %llx-%03llx", id >> 24 & 0xff, id >> 4 & 0xfff);
+    else snprintf(out, out_bytes, "ARM64");
+}
 #else
-static void name_cpu(char *out, size_t out_bytes) { snprintf(out, out_bytes, "a CPU that is no x86-64"); }
+static void name_cpu(char *out, size_t out_bytes) { snprintf(out, out_bytes, "unknown CPU"); }
 #endif
 
 /* Returns the common name of the instructions that a level uses for products. */
 static const char *isa_of(const char *level)
 {
-    static const char *const known[][2] = { { "v3", "avx2" }, { "v4", "avx512" }, { "zen4", "avx512-bf16" } };
+    static const char *const known[][2] = {
+        { "v3", "avx2" }, { "v4", "avx512" }, { "zen4", "avx512-bf16" },
+#if defined(__aarch64__)
+        { "base", "neon" },
+#endif
+    };
 
     for (int i = 0; i < RP_COUNT(known); i++)
         if (!strcmp(level, known[i][0])) return known[i][1];

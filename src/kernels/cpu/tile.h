@@ -19,6 +19,8 @@
 enum { LANES = 16, TILE_ROWS = 12, WIDE_ROWS = 8, WIDE_VECTORS = 3 };
 #elif defined(__AVX2__)
 enum { LANES = 8, TILE_ROWS = 6, WIDE_ROWS = 6, WIDE_VECTORS = 2 };
+#elif defined(__aarch64__)
+enum { LANES = 4, TILE_ROWS = 12, WIDE_ROWS = 8, WIDE_VECTORS = 3 };        /* 32 registers */
 #else
 enum { LANES = 4, TILE_ROWS = 4, WIDE_ROWS = 4, WIDE_VECTORS = 2 };
 #endif
