@@ -1,10 +1,11 @@
-/* Ops of a user's own through the public interface: one that trains, in regions too, and whatever can be wrong about one. */
+/* Ops of a user's own through the public interface: one that trains, in regions too, and whatever can be wrong about one. Then calls of the library's
+ * ops by a function for each. */
 #include "rp_test.h"
 
 #include <math.h>
 
+#include "reprise/calls.h"
 #include "reprise/op.h"
-#include "reprise/ops.h"
 #include "tape/tape.h"
 
 /* ---- swish: y = x s(beta x), s(t) = 1 / (1 + exp(-t)), with s as a by-product for backward ---- */
@@ -507,6 +508,41 @@ static void a_passing_op_without_backward_has_no_gradient_for_inputs_of_another_
     test_ctx_free(ctx);
 }
 
+/* ---- a function for each op of the library (reprise/calls.h) ---- */
+
+static void each_op_has_a_function_of_its_name(void **state)
+{
+    (void)state;
+#define RP_OP(name) assert_true(sizeof &rp_##name > 0);
+#include "ops/ops.def"
+#undef RP_OP
+}
+
+static void functions_of_ops_make_the_calls(void **state)
+{
+    (void)state;
+    rp_ctx *ctx       = test_ctx(NULL);
+    const rp_meta row = { RP_F32, 1, { 3 } }, square = { RP_F32, 2, { 3, 3 } };
+    rp_tensor *x, *b, *with, *without, *both, *part[2];
+    double y[9], z[9];
+
+    assert_ok(ctx, rp_tensor_new(ctx, &square, RP_MEM_TEMP, &x));
+    assert_ok(ctx, rp_tensor_new(ctx, &row, RP_MEM_TEMP, &b));
+    for (int i = 0; i < 9; i++) rp_elem_put(x, i, i * 7 % 5 - 2);
+    for (int i = 0; i < 3; i++) rp_elem_put(b, i, 1);
+    assert_ok(ctx, rp_matmul(ctx, x, x, b, &(rp_attr_matmul){ 0 }, &with));
+    assert_ok(ctx, rp_matmul(ctx, x, x, NULL, &(rp_attr_matmul){ 0 }, &without));
+    assert_ok(ctx, rp_concat(ctx, (rp_tensor *[]){ with, without }, 2, &(rp_attr_dim){ 0 }, &both));
+    assert_ok(ctx, rp_split(ctx, both, &(rp_attr_split){ .dim = 0, .n = 2, .length = { 3, 3 } }, part));
+    assert_ok(ctx, rp_tensor_read(part[0], y, 9));
+    assert_ok(ctx, rp_tensor_read(part[1], z, 9));
+    for (int i = 0; i < 9; i++) assert_true(y[i] == z[i] + 1);
+    assert_int_equal(rp_matmul(ctx, NULL, NULL, NULL, &(rp_attr_matmul){ 0 }, &with), RP_ERR_ARG);
+    assert_non_null(strstr(rp_error(ctx), "0 inputs given"));
+    for (int i = 0; i < 7; i++) rp_tensor_unref((rp_tensor *[]){ x, b, with, without, both, part[0], part[1] }[i]);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +557,8 @@ int main(void)
         cmocka_unit_test(an_op_that_is_not_registered_is_not_there),
         cmocka_unit_test(a_mistake_of_shape_is_an_error_that_names_the_op_and_leaves_nothing),
         cmocka_unit_test(a_passing_op_without_backward_has_no_gradient_for_inputs_of_another_shape),
+        cmocka_unit_test(each_op_has_a_function_of_its_name),
+        cmocka_unit_test(functions_of_ops_make_the_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
