@@ -1,4 +1,5 @@
 /* tensor/tensor.c -- storages, tensors, views; reading and writing elements. */
+#include "reprise/train.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -67,6 +68,23 @@ void rp__tensor_map(rp_tensor *t, rp_file_pages *pages, int64_t offset)
     s->data  = (uint8_t *)(uintptr_t)rp__file_pages_at(pages, offset);
 }
 
+rp_status rp__tensor_import(rp_ctx *ctx, const rp_meta *meta, void *memory, rp_tensor **out)
+{
+    rp_tensor *t  = rp__host_alloc(ctx, sizeof *t);
+    rp_storage *s = t ? rp__host_alloc(ctx, sizeof *s) : NULL;
+
+    if (!s) {
+        rp__release(t);
+        return RP_ERR_MEMORY;
+    }
+    *s = (rp_storage){ .ctx = ctx, .refs = 1, .mem_class = RP_MEM_TEMP, .bytes = rp_meta_bytes(meta), .offset = -1, .imported = true, .data = memory,
+                       .writer = "the program, before rp_tensor_import" };
+    *t = (rp_tensor){ .ctx = ctx, .refs = 1, .m = *meta, .storage = s };
+    dense_strides(t);
+    *out = t;
+    return RP_OK;
+}
+
 rp_status rp_tensor_new(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, rp_tensor **out)
 {
     RP_GIVEN(ctx, ctx && meta && out);
@@ -92,8 +110,7 @@ static void storage_unref(rp_storage *s)
 {
     if (--s->refs) return;
     stays_put(s);
-    if (s->mapped) rp__file_pages_unref(s->pages);
-    else rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
+    if (!s->imported) rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
     rp__release(s);
 }
 
@@ -104,7 +121,7 @@ void rp_tensor_unref(rp_tensor *t)
     rp_tensor_unref(t->carried);
     rp_tensor_unref(t->base);
     storage_unref(t->storage);
-    rp__release(t);
+    RP_RELEASE(t->own_name, t);
 }
 
 rp_status rp__tensor_give(rp_status status, rp_tensor *t, rp_tensor **out)
@@ -159,6 +176,7 @@ rp_status rp__tensor_alias(rp_tensor *t, rp_tensor **out)
     *v      = *t;
     v->refs = 1;
     v->grad = v->carried = NULL;
+    v->own_name = NULL;
     v->requires_grad = false;
     v->base = rp_tensor_ref(t->base ? t->base : t);
     v->storage->refs++;
@@ -171,8 +189,7 @@ void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
     rp_storage *s = t->storage;
 
     if (s->mem_class == c) return;
-    RP_BUG_IF(s->mapped);
-    rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes, s->offset);
+    if (!s->imported) rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes, s->offset);
     s->mem_class = c;
 }
 
@@ -181,7 +198,7 @@ void rp__tensor_movable(rp_tensor *t, bool movable)
     rp_storage *s = t->storage, **first = &rp__tensor_ctx(s->ctx)->movable;
 
     if (!movable) stays_put(s);
-    if (!movable || s->link) return;
+    if (!movable || s->link || s->imported) return;
     s->next = *first;
     s->link = first;
     if (*first) (*first)->link = &s->next;
@@ -197,7 +214,7 @@ void rp__tensor_wrote(rp_tensor *t, const char *writer)
 rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call)
 {
     RP_CHECK(t->ctx, rp__tensor_real(t), RP_ERR_META, "%s: the tensor '%s' has a shape (%s) but no data in a shapes-only run", call,
-             t->name ? t->name : "unnamed", rp_meta_str(&t->m));
+             *rp_tensor_name(t) ? rp_tensor_name(t) : "unnamed", rp_meta_str(&t->m));
     return RP_OK;
 }
 

@@ -28,6 +28,7 @@ typedef struct rp_storage {
     int refs, device;
     rp_mem_class mem_class;
     int64_t bytes, offset;
+    bool imported;                  /* `data` belongs to the program: offset is -1, and the ledger does not count it */
     uint8_t *data;                  /* NULL in a shapes-only context */
     uint8_t *inside;                /* rp__mem_inside(data) during the ctx->turn `turn` */
     uint64_t turn;
@@ -54,6 +55,7 @@ struct rp_tensor {
     int64_t stride[RP_MAX_DIM], start;      /* in elements */
     rp_storage *storage;
     const char *name;                       /* borrowed, for messages; may be NULL */
+    char *own_name;                         /* the copy that `name` points to, if a program named the tensor; else NULL. Views borrow it */
     bool requires_grad;                     /* a leaf whose gradient is wanted */
     rp_tensor *grad;                        /* of a leaf */
     rp_tensor *carried;                     /* of a leaf: the gradient of the collective's output, on its way to the next pass (tape/grad.c) */
@@ -85,10 +87,8 @@ bool rp__int_range_within(const rp_int_range *r, int64_t limit, const int32_t *o
 
 /* rp_tensor_new with a `label` that names the tensor's use in messages. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out);
-/* Creates a tensor whose bytes stay in a file. It has none until rp__tensor_map, which takes a share of `pages`; the file has them at `offset`, aligned to an
- * element. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
-rp_status rp__tensor_new_mapped(rp_ctx *ctx, const rp_meta *meta, rp_tensor **out);
-void rp__tensor_map(rp_tensor *t, struct rp_file_pages *pages, int64_t offset);
+/* A tensor on host memory that belongs to the caller; NULL in a shapes-only context. errors RP_ERR_MEMORY */
+rp_status rp__tensor_import(rp_ctx *ctx, const rp_meta *meta, void *memory, rp_tensor **out);
 /* The end of a function that made `t`: *out is `t` if status is RP_OK, otherwise `t` is released. Returns status. */
 rp_status rp__tensor_give(rp_status status, rp_tensor *t, rp_tensor **out);
 /* The tensor from which a view was first taken, which collects the view's gradient; t itself if it is no view. */
@@ -111,6 +111,13 @@ void rp__tensor_add(rp_tensor *to, const rp_tensor *from);
 /* Checks that the dtype is known, no extent is negative, and the size is at most 2^56 bytes (extents of 0 count as 1).
  * errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m);
+/* Fills a dense tensor with data, between rp__mem_enter and rp__mem_leave: `times` a normal number of deviation 1, or a uniform one in [-1, 1), or
+ * with one value. The tensor holds elements [first, first + count) of a whole. Numbers are a function of key and element. fp32, bf16 or fp64. */
+typedef enum { RP_DRAW_NORMAL, RP_DRAW_UNIFORM } rp_draw;
+void rp__tensor_draw(rp_tensor *t, int64_t first, int64_t count, uint64_t key, rp_draw how, double times);
+void rp__tensor_fill(rp_tensor *t, int64_t count, double value);
+/* The key of a tensor's random numbers: a hash of the seed and its name. */
+uint64_t rp__draw_key(uint64_t seed, const char *name);
 /* Hash of dtype and shape. */
 uint64_t rp__meta_hash(const rp_meta *m, uint64_t seed);
 static inline bool rp__tensor_real(const rp_tensor *t) { return t->storage->data != NULL || t->storage->bytes == 0; }
