@@ -1,7 +1,9 @@
-/* reprise/train.h -- training a network of your own: parameters and their first values.
+/* reprise/train.h -- training a network of your own: parameters and their first values, optimizers.
  *
  *   rp_param_new        a tensor with a name, random first values and a gradient
+ *   rp_optimizer_new    the states of the parameters, which the ledger and a plan count
  *   your forward        rp_apply, or modules; then rp_backward
+ *   rp_optimizer_step   clips the gradients, updates the parameters and drops the gradients
  *
  * The conventions are those of reprise/reprise.h.
  */
@@ -13,6 +15,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef struct rp_optimizer rp_optimizer;   /* the states of parameters, and the number of steps done */
 
 /* ---- names and first values ---- */
 
@@ -74,6 +78,76 @@ RP_API rp_status rp_tensor_read_raw(const rp_tensor *tensor, void *to, int64_t b
  * errors  RP_ERR_ARG wrong size or alignment · RP_ERR_UNSUPPORTED the device of the context does not compute in host memory · those of rp_tensor_new */
 #define RP_IMPORT_ALIGNMENT 64
 RP_API rp_status rp_tensor_import(rp_ctx *ctx, const rp_meta *meta, void *memory, int64_t bytes, rp_tensor **out);
+
+/* ---- optimizers ---- */
+
+typedef struct {
+    double lr;                    /* learning rate, above 0; `schedule` multiplies it. No default */
+    const char *name;             /* "adamw" or "sgd". Default: NULL ("adamw") */
+    double beta1, beta2, eps;     /* adamw. Default: 0 (means 0.9, 0.95 and 1e-8, as in recipes). 1e-300 acts as 0 */
+    double momentum;              /* sgd. Default: 0 */
+    double weight_decay;          /* decoupled (adamw) or added to the gradient (sgd). Default: 0 */
+    const char *const *no_decay;  /* n_no_decay globs of names without weight decay, such as "*.bias". Default: NULL */
+    int n_no_decay;
+    rp_dtype state_dtype;         /* of the moments: RP_F32, RP_BF16 or RP_U8 (codes of 8 bits and a scale for each 256 elements). Default: 0 (RP_F32) */
+    bool master_weights;          /* keep an fp32 copy of each bf16 parameter and update it. Default: false */
+    bool stochastic;              /* round bf16 parameters and states at random. Default: false (to nearest) */
+    const char *offload;          /* existing folder: states and masters are kept in an unlinked file there. Default: NULL (in memory) */
+    double clip_norm;             /* maximum norm of all gradients together. Default: 0 (no clipping) */
+    const char *schedule;         /* "constant", "cosine" or "linear": rp_schedule_factor. Default: NULL ("constant") */
+    int64_t warmup_steps;         /* steps of linear warm-up. Default: 0 */
+    int64_t n_steps;              /* steps of the whole run, for "cosine" and "linear". Default: 0 */
+} rp_optimizer_options;
+
+/* Facts about an update. Grows at its end. */
+typedef struct {
+    int64_t step;                 /* steps done, this one included */
+    double lr;                    /* learning rate of this step */
+    double grad_norm;             /* norm of all gradients before clipping; 0 on a shapes-only context */
+} rp_update;
+
+/* Create an optimizer. Its states have the class RP_MEM_OPTIM, so the ledger counts them; create it before rp_plan_step, and a plan counts them, too.
+ * params  n_params leaves with different names, dense and not views. The optimizer keeps a reference to each. A parameter that requires no gradient is
+ *         frozen: it has no state and is never updated. With master_weights the parameters must have their first values
+ * errors  RP_ERR_ARG a parameter without a name, with the name of another one, or a view; clip_norm is negative · RP_ERR_CONFIG an unknown name or schedule,
+ *         or a number out of range · RP_ERR_DTYPE a parameter that is not floating-point, or state_dtype · RP_ERR_MATCH a glob matches no parameter ·
+ *         RP_ERR_IO the folder of `offload` */
+RP_API rp_status rp_optimizer_new(rp_ctx *ctx, rp_tensor *const *params, int n_params, const rp_optimizer_options *options, rp_optimizer **out);
+RP_API rp_status rp_optimizer_new_sized(size_t size, rp_ctx *ctx, rp_tensor *const *params, int n_params, const rp_optimizer_options *options,
+                                        rp_optimizer **out);
+#define rp_optimizer_new(...) rp_optimizer_new_sized(sizeof(rp_optimizer_options), __VA_ARGS__)
+RP_API void rp_optimizer_free(rp_optimizer *optimizer);
+
+/* Update each parameter that has a gradient, and drop the gradients. On a shapes-only context nothing is computed and no step is counted.
+ * out     receives the facts; may be NULL
+ * errors  RP_ERR_STATE no parameter has a gradient, or an earlier update failed at the disk · RP_ERR_NONFINITE the norm of the gradients is not finite: with
+ *         clip_norm nothing is updated, without it the parameters are no longer usable · RP_ERR_IO states on disk; the parameters are no longer usable.
+ *         After RP_ERR_NONFINITE and RP_ERR_IO all gradients are dropped and no step is counted */
+RP_API rp_status rp_optimizer_step(rp_optimizer *optimizer, rp_update *out);
+RP_API rp_status rp_optimizer_step_sized(size_t size, rp_optimizer *optimizer, rp_update *out);
+#define rp_optimizer_step(...) rp_optimizer_step_sized(sizeof(rp_update), __VA_ARGS__)
+
+/* Run rp_backward from `loss` and update each parameter in it, as soon as its gradient is complete. So not all gradients exist at once. The bits are those of
+ * rp_backward and rp_optimizer_step. Gradients of earlier passes are included.
+ * errors  RP_ERR_ARG the optimizer has clip_norm, which needs all gradients first · RP_ERR_NONFINITE the loss is not finite, and nothing is updated; or
+ *         the norm of the gradients is not · those of rp_backward and rp_optimizer_step. After an error that came later than the loss, the parameters are
+ *         no longer usable. The record is cleared after an error, too */
+RP_API rp_status rp_optimizer_backward(rp_optimizer *optimizer, rp_tensor *loss, rp_update *out);
+RP_API rp_status rp_optimizer_backward_sized(size_t size, rp_optimizer *optimizer, rp_tensor *loss, rp_update *out);
+#define rp_optimizer_backward(...) rp_optimizer_backward_sized(sizeof(rp_update), __VA_ARGS__)
+
+/* The number of steps done. */
+RP_API int64_t rp_optimizer_steps(const rp_optimizer *optimizer);
+/* Change the learning rate that the schedule multiplies. errors RP_ERR_ARG negative or not finite */
+RP_API rp_status rp_optimizer_set_lr(rp_optimizer *optimizer, double lr);
+
+/* Compute the factor of the learning rate in step `step`, from 0. With w warm-up steps of n it is
+ *   step / w                                          if step < w. So the first of several warm-up steps has a rate of 0
+ *   1                                                 "constant"
+ *   (n - step) / (n - w), at least 0                  "linear"
+ *   (1 + cos(pi (step - w) / (n - w))) / 2            "cosine"
+ * errors  RP_ERR_CONFIG an unknown schedule, or a negative number */
+RP_API rp_status rp_schedule_factor(rp_ctx *ctx, const char *schedule, int64_t warmup_steps, int64_t n_steps, int64_t step, double *factor);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,8 @@
 _Static_assert(sizeof(rp_ctx_options) >= RP_FIRST_CTX_OPTIONS && sizeof(rp_backward_options) >= RP_FIRST_BACKWARD_OPTIONS &&
                sizeof(rp_checkpoint_options) >= RP_FIRST_CHECKPOINT_OPTIONS && sizeof(rp_offload_options) >= RP_FIRST_OFFLOAD_OPTIONS &&
                sizeof(rp_model_options) >= RP_FIRST_MODEL_OPTIONS && sizeof(rp_mem) == RP_FIRST_MEM && sizeof(rp_step_facts) >= RP_FIRST_STEP_FACTS &&
-               sizeof(rp_metrics) >= RP_FIRST_METRICS && sizeof(rp_op) >= RP_FIRST_OP && sizeof(rp_init) >= RP_FIRST_INIT, "public structs grow at their end");
+               sizeof(rp_metrics) >= RP_FIRST_METRICS && sizeof(rp_op) >= RP_FIRST_OP && sizeof(rp_init) >= RP_FIRST_INIT &&
+               sizeof(rp_optimizer_options) >= RP_FIRST_OPTIMIZER_OPTIONS && sizeof(rp_update) >= RP_FIRST_UPDATE, "public structs grow at their end");
 
 bool rp__sized_take(void *own, size_t own_bytes, const void *given, size_t bytes)
 {

@@ -12,7 +12,7 @@
 enum {
     RP_FIRST_CTX_OPTIONS = 32, RP_FIRST_BACKWARD_OPTIONS = 24, RP_FIRST_CHECKPOINT_OPTIONS = 24, RP_FIRST_OFFLOAD_OPTIONS = 24,
     RP_FIRST_MODEL_OPTIONS = 32, RP_FIRST_MEM = 144, RP_FIRST_STEP_FACTS = 224, RP_FIRST_METRICS = 136, RP_FIRST_OP = 104,
-    RP_FIRST_INIT = 24,
+    RP_FIRST_INIT = 24, RP_FIRST_OPTIMIZER_OPTIONS = 120, RP_FIRST_UPDATE = 24,
 };
 
 /* Copies the caller's struct to `own` and fills the rest with zeros. False: the caller set a field that `own` does not have. */

@@ -236,6 +236,12 @@ void rp__optim_sum_settle(rp_optim *o, int i, bool launches)
     if (o->sums && !launches) rp__mem_put(o->ctx, o->sums + i, &o->slots[i].sum_squares, sizeof *o->sums);
 }
 
+void rp__optim_begin(rp_optim *o)
+{
+    for (int i = 0; i < o->n_params; i++) o->slots[i].sum_squares = 0;
+    if (o->sums) rp__mem_fill(o->ctx, o->sums, 0, o->n_params * (int64_t)sizeof *o->sums);
+}
+
 bool rp__optim_queues(const rp_optim *o) { return o->sums && !o->store; }
 void rp__optim_queue_norm(const rp_optim *o, double max_norm) { rp__kernels(o->ctx)->step_norm(o->sums, o->n_params, max_norm, &o->ctx->on); }
 

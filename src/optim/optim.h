@@ -68,6 +68,8 @@ rp_status rp__optim_new(rp_ctx *ctx, const rp_optim_config *config, const rp_opt
                         rp_optim **out);
 void rp__optim_free(rp_optim *optim);
 
+/* Begin a step in which some parameters may get no gradient: their sums of squares become 0. */
+void rp__optim_begin(rp_optim *optim);
 /* Update parameter i with its gradient (same shape, bf16 or fp32). Without data nothing is computed. After a disk error nothing is updated
  * any more; rp__optim_settle reports the error. */
 void rp__optim_update(rp_optim *optim, int i, const rp_tensor *grad, const rp_optim_step *step);
@@ -108,6 +110,13 @@ int64_t rp__optim_state_bytes(rp_dtype dtype, int64_t n);
 int64_t rp__optim_coded_bytes(const rp_optim *optim);
 /* Bytes of all states and masters on disk, whether written yet or not; 0 if they are in memory. */
 int64_t rp__optim_offload_bytes(const rp_optim *optim);
+
+/* The parts of a program's optimizer (optim/public.c). resume: set the number of steps done. */
+struct rp_optimizer;
+rp_optim *rp__optimizer_optim(const struct rp_optimizer *optimizer);
+rp_ctx *rp__optimizer_ctx(const struct rp_optimizer *optimizer);
+rp_tensor *rp__optimizer_param(const struct rp_optimizer *optimizer, int i);
+void rp__optimizer_resume(struct rp_optimizer *optimizer, int64_t steps);
 
 /* Copy the parameters into their masters. Call this after parameters were loaded without a state. */
 void rp__optim_refresh_masters(rp_optim *optim);

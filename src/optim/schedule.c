@@ -57,6 +57,13 @@ rp_status rp__schedule_check(rp_ctx *ctx, const rp_schedule *c)
     return RP_OK;
 }
 
+const char *rp__schedule_name(const char *name)
+{
+    for (int i = 0; i < RP_COUNT(schedules); i++)
+        if (!strcmp(schedules[i].name, name)) return schedules[i].name;
+    return NULL;
+}
+
 double rp__schedule_factor(const rp_schedule *c, int64_t step)
 {
     if (step < c->n_warmup_steps) return (double)step / at_least_1(c->n_warmup_steps);
