@@ -1,9 +1,10 @@
-/* reprise/train.h -- training a network of your own: parameters and their first values, optimizers.
+/* reprise/train.h -- training a network of your own: parameters and their first values, optimizers, files.
  *
  *   rp_param_new        a tensor with a name, random first values and a gradient
  *   rp_optimizer_new    the states of the parameters, which the ledger and a plan count
  *   your forward        rp_apply, or modules; then rp_backward
  *   rp_optimizer_step   clips the gradients, updates the parameters and drops the gradients
+ *   rp_save, rp_load    parameters, states and the number of steps in one file
  *
  * The conventions are those of reprise/reprise.h.
  */
@@ -136,7 +137,7 @@ RP_API rp_status rp_optimizer_backward(rp_optimizer *optimizer, rp_tensor *loss,
 RP_API rp_status rp_optimizer_backward_sized(size_t size, rp_optimizer *optimizer, rp_tensor *loss, rp_update *out);
 #define rp_optimizer_backward(...) rp_optimizer_backward_sized(sizeof(rp_update), __VA_ARGS__)
 
-/* The number of steps done. */
+/* The number of steps done, those before rp_load included. */
 RP_API int64_t rp_optimizer_steps(const rp_optimizer *optimizer);
 /* Change the learning rate that the schedule multiplies. errors RP_ERR_ARG negative or not finite */
 RP_API rp_status rp_optimizer_set_lr(rp_optimizer *optimizer, double lr);
@@ -148,6 +149,25 @@ RP_API rp_status rp_optimizer_set_lr(rp_optimizer *optimizer, double lr);
  *   (1 + cos(pi (step - w) / (n - w))) / 2            "cosine"
  * errors  RP_ERR_CONFIG an unknown schedule, or a negative number */
 RP_API rp_status rp_schedule_factor(rp_ctx *ctx, const char *schedule, int64_t warmup_steps, int64_t n_steps, int64_t step, double *factor);
+
+/* ---- files ---- */
+
+/* Write tensors under their names, and the states of an optimizer, into one safetensors file. It replaces an older file in one step, after all its bytes are on
+ * the disk. The states are called "optimizer/NAME.exp_avg" and so on; the number of steps is in the metadata of the file.
+ * tensors    n_tensors of them, dense, with different names that do not begin with "optimizer/"
+ * optimizer  NULL: tensors only
+ * errors     RP_ERR_ARG a tensor without a name, or with a wrong one · RP_ERR_SHAPE a view that is not dense · RP_ERR_DTYPE a quantised tensor · RP_ERR_META
+ *            a shapes-only context · RP_ERR_IO. After an error the older file is unchanged */
+RP_API rp_status rp_save(rp_ctx *ctx, const char *path, rp_tensor *const *tensors, int n_tensors, rp_optimizer *optimizer);
+
+/* Read a file of rp_save, or any safetensors file with these tensors. The file must hold exactly the tensors, with their shapes and dtypes. All is checked
+ * before the first tensor is written. On a shapes-only context nothing is read after the checks.
+ * optimizer  receives its states and the number of steps. NULL: states in the file are ignored. An optimizer with master_weights keeps its masters
+ *            then: load the parameters before you create it
+ * errors     RP_ERR_MATCH the file lacks a tensor, or has a further one; the message names it · RP_ERR_SHAPE, RP_ERR_DTYPE a tensor of another shape or
+ *            dtype; the message has both · RP_ERR_FORMAT no safetensors file, or one that was cut short · RP_ERR_ARG as rp_save · RP_ERR_IO; if it comes while
+ *            tensors are read, their contents are undefined */
+RP_API rp_status rp_load(rp_ctx *ctx, const char *path, rp_tensor *const *tensors, int n_tensors, rp_optimizer *optimizer);
 
 #ifdef __cplusplus
 }

@@ -321,9 +321,12 @@ const uint8_t *rp__safetensors_bytes(const rp_safetensors *set, const rp_safeten
     return set->file[tensor->file].map.data + tensor->offset;
 }
 
-rp_file_place rp__safetensors_place(const rp_safetensors *set, const rp_safetensor *tensor)
+rp_status rp__safetensors_get(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t bytes, void *to)
 {
-    return (rp_file_place){ set->file[tensor->file].name, &set->file[tensor->file].map, tensor->offset };
+    const st_file *file = &set->file[tensor->file];
+
+    RP_BUG_IF(start < 0 || bytes < 0 || start > tensor->bytes - bytes);
+    return rp__file_get(set->ctx, file->name, &file->map, tensor->offset + start, bytes, to);
 }
 
 void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor)

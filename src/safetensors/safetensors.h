@@ -67,6 +67,8 @@ const char *rp__safetensors_metadata(const rp_safetensors *set, const char *key)
  * model are separate tensors.
  * errors  RP_ERR_ARG outside the tensor · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__safetensors_read(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t count, float *out);
+/* Copy bytes [start, start + bytes) of the tensor's data, as stored, to `to`. They must be within it. errors RP_ERR_IO */
+rp_status rp__safetensors_get(const rp_safetensors *set, const rp_safetensor *tensor, int64_t start, int64_t bytes, void *to);
 /* The tensor's bytes as stored: little endian, any alignment. */
 const uint8_t *rp__safetensors_bytes(const rp_safetensors *set, const rp_safetensor *tensor);
 rp_file_place rp__safetensors_place(const rp_safetensors *set, const rp_safetensor *tensor);
@@ -76,7 +78,7 @@ void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor
 /* ---- writing ---- */
 
 typedef struct rp_safetensors_writer rp_safetensors_writer;
-typedef struct { const char *key, *value; } rp_safetensors_pair;
+typedef struct rp_safetensors_pair { const char *key, *value; } rp_safetensors_pair;
 
 #define RP_SHARD_BYTES INT64_C(5000000000)      /* the size that transformers calls 5GB */
 

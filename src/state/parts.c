@@ -83,21 +83,31 @@ static rp_status put_tensors(rp_safetensors_writer *w, const rp_state_tensor *te
     return RP_OK;
 }
 
+rp_status rp__state_write_file(rp_ctx *ctx, const char *path, int part, int parts, const rp_state_tensor *tensors, int n, int n_pairs,
+                               const rp_safetensors_pair *pairs, uint64_t *checksums)
+{
+    rp_safetensor *declared  = rp__host_alloc(ctx, n * (int64_t)sizeof *declared);
+    rp_safetensors_writer *w = NULL;
+    rp_status status         = declared ? RP_OK : RP_ERR_MEMORY;
+
+    for (int i = 0; i < n && status == RP_OK; i++) status = declare(&tensors[i], part, parts, &declared[i]);
+    if (status == RP_OK) status = rp__safetensors_create(ctx, path, n, declared, n_pairs, pairs, &w);
+    if (status == RP_OK) status = put_tensors(w, tensors, n, checksums);
+    if (status == RP_OK) status = rp__safetensors_commit(w);
+    else rp__safetensors_discard(w);
+    rp__release(declared);
+    return status;
+}
+
 rp_status rp__state_write_part(rp_ctx *ctx, const char *folder, int part, int parts, const rp_state_tensor *tensors, int n,
                                uint64_t *checksums)
 {
     char name[RP_STATE_PART_CHARS];
-    rp_safetensor *declared  = rp__host_alloc(ctx, n * (int64_t)sizeof *declared);
-    char *path               = declared ? rp__path_join(ctx, folder, rp__state_part_name(part, parts, name)) : NULL;
-    rp_safetensors_writer *w = NULL;
-    rp_status status         = path ? RP_OK : RP_ERR_MEMORY;
+    char *path = rp__path_join(ctx, folder, rp__state_part_name(part, parts, name));
 
-    for (int i = 0; i < n && status == RP_OK; i++) status = declare(&tensors[i], part, parts, &declared[i]);
-    if (status == RP_OK) status = rp__safetensors_create(ctx, path, n, declared, 0, NULL, &w);
-    if (status == RP_OK) status = put_tensors(w, tensors, n, checksums);
-    if (status == RP_OK) status = rp__safetensors_commit(w);
-    else rp__safetensors_discard(w);
-    RP_RELEASE(path, declared);
+    if (!path) return RP_ERR_MEMORY;
+    rp_status status = rp__state_write_file(ctx, path, part, parts, tensors, n, 0, NULL, checksums);
+    rp__release(path);
     return status;
 }
 

@@ -23,6 +23,9 @@ static inline const rp_meta *rp__state_whole(const rp_state_tensor *tensor)
  * errors  RP_ERR_META a tensor has no data · RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__state_write_part(rp_ctx *ctx, const char *folder, int part, int parts, const rp_state_tensor *tensors, int n,
                                uint64_t *checksums);
+/* The same under a path of its own, with metadata: a file of a program (state/public.c). */
+rp_status rp__state_write_file(rp_ctx *ctx, const char *path, int part, int parts, const rp_state_tensor *tensors, int n, int n_pairs,
+                               const struct rp_safetensors_pair *pairs, uint64_t *checksums);
 /* Checksum of this rank's part, computed from those of its n tensors; used in the index if there are several parts. */
 uint64_t rp__state_part_checksum(const rp_state_tensor *tensors, int n, const uint64_t *checksums);
 /* Write state.json. checksums: one per tensor if there is one part, else one per part.
