@@ -61,6 +61,23 @@ RP_API rp_status rp_param_new(rp_ctx *ctx, const char *name, const rp_meta *meta
 RP_API rp_status rp_param_new_sized(size_t size, rp_ctx *ctx, const char *name, const rp_meta *meta, const rp_init *init, rp_tensor **out);
 #define rp_param_new(...) rp_param_new_sized(sizeof(rp_init), __VA_ARGS__)
 
+/* ---- modules ---- */
+
+/* Create a parameter of a module from rp_module_new: rp_param_new with the name "PATH.NAME", where PATH is the path of the module.
+ * name    without a dot, and unique among the parameters of the module
+ * owner   the module, with which it is freed; *out is borrowed
+ * errors  RP_ERR_ARG a name that is not allowed, or a module of a model · those of rp_param_new */
+RP_API rp_status rp_module_param(rp_module *module, const char *name, const rp_meta *meta, const rp_init *init, rp_tensor **out);
+RP_API rp_status rp_module_param_sized(size_t size, rp_module *module, const char *name, const rp_meta *meta, const rp_init *init, rp_tensor **out);
+#define rp_module_param(...) rp_module_param_sized(sizeof(rp_init), __VA_ARGS__)
+/* List the parameters of root and of the modules under it, a parent before its children; parameters that are shared come once. Works for models, too.
+ * Returns their number, which may exceed `room`.
+ * params  receives the first `room` of them, borrowed; NULL: none */
+RP_API int rp_module_params(rp_module *root, rp_tensor **params, int room);
+/* As rp_module_call, for a forward with n_outputs outputs, 1 to 8. The forward must fill as many. You own the outputs.
+ * errors  RP_ERR_ARG n_outputs is out of range · RP_ERR_STATE the forward made fewer outputs · those of rp_module_call */
+RP_API rp_status rp_module_call_outputs(rp_module *module, rp_tensor *const *inputs, int n_outputs, rp_tensor **outputs);
+
 /* ---- raw bytes ---- */
 
 /* Copy all elements in or out as they are stored, in row-major order and in the byte order of the machine. A quantised tensor is read as its

@@ -6,7 +6,7 @@
 
 #include "tensor/tensor.h"
 
-static char *module_join(rp_ctx *ctx, const char *path, const char *name)
+char *rp__module_join(rp_ctx *ctx, const char *path, const char *name)
 {
     size_t room = strlen(path) + strlen(name) + 2;
     char *joined = rp__host_alloc(ctx, (int64_t)room);
@@ -27,7 +27,7 @@ static void adopt(rp_module *parent, rp_module *m)
 rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_kind *type, size_t bytes, void *out)
 {
     rp_module *m = rp__host_alloc(ctx, (int64_t)bytes);
-    char *path   = m ? module_join(ctx, parent ? parent->path : "", name) : NULL;
+    char *path   = m ? rp__module_join(ctx, parent ? parent->path : "", name) : NULL;
 
     if (!path) {
         rp__release(m);
@@ -66,7 +66,7 @@ void rp__module_free(rp_module *m)
 
 static rp_status add_param(rp_module *m, const rp_param *p)
 {
-    char *path = module_join(m->ctx, m->path, p->name);
+    char *path = rp__module_join(m->ctx, m->path, p->name);
 
     if (!path) return RP_ERR_MEMORY;
     RP_BUG_IF(m->n_params == RP_MAX_OWN_PARAMS);
@@ -136,28 +136,27 @@ rp_status rp__module_share(rp_module *m, const char *name, rp_param *owner)
     return add_param(m, &p);
 }
 
-static rp_status call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
+static rp_status call(rp_module *m, rp_tensor *const *in, int n, rp_tensor **out)
 {
-    rp_ctx *ctx         = m->ctx;
-    rp_tape_ctx *tape   = rp__tape_ctx(ctx);
-    rp_scope *outer     = tape->scope;
-    bool outer_eval     = tape->eval;
-    rp_tensor *made     = NULL;
-    rp_tape_mark before = rp__tape_mark(ctx);
+    rp_ctx *ctx                 = m->ctx;
+    rp_tape_ctx *tape           = rp__tape_ctx(ctx);
+    rp_scope *outer             = tape->scope;
+    bool outer_eval             = tape->eval;
+    rp_tensor *made[RP_MAX_OUT] = { NULL };
+    rp_tape_mark before         = rp__tape_mark(ctx);
 
     if (m->checkpointed) RP_TRY(rp__region_begin(ctx, m->path));
     tape->scope      = &m->scope;
     tape->eval       = outer_eval || m->eval;
-    rp_status status = m->type->forward(m, in, &made);
+    rp_status status = m->type->forward(m, in, made);
     tape->scope      = outer;
     tape->eval       = outer_eval;
     if (status == RP_OK && m->checkpointed) status = rp__region_end(ctx);
-    if (status == RP_OK) {
-        *out = made;
-        return RP_OK;
+    for (int i = 0; i < n; i++) {
+        if (status == RP_OK) out[i] = made[i];
+        else rp_tensor_unref(made[i]);
     }
-    rp_tensor_unref(made);
-    if (m->checkpointed) rp__tape_rewind(ctx, before);
+    if (status != RP_OK && m->checkpointed) rp__tape_rewind(ctx, before);
     return status;
 }
 
@@ -175,13 +174,15 @@ void rp__module_leave(rp_module *m)
     if (m->policy) rp__policy_pop(m->ctx);
 }
 
-rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out)
+rp_status rp__module_call_outputs(rp_module *m, rp_tensor *const *in, int n, rp_tensor **out)
 {
     RP_TRY(rp__module_enter(m));
-    rp_status status = call(m, in, out);
+    rp_status status = call(m, in, n, out);
     rp__module_leave(m);
     return status;
 }
+
+rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out) { return rp__module_call_outputs(m, in, 1, out); }
 
 rp_status rp_module_policy(rp_module *module, rp_policy *policy)
 {

@@ -75,6 +75,8 @@ struct rp_module {
 /* Creates a zeroed layer of `bytes`, which begins with an rp_module, as the last child of `parent`. A parent owns its children. NULL: a root.
  * errors  RP_ERR_MEMORY */
 rp_status rp__module_new(rp_ctx *ctx, rp_module *parent, const char *name, const rp_module_kind *type, size_t bytes, void *out);
+/* "path.name", or `name` under a root without a name; yours to rp__release. NULL if memory ran out. */
+char *rp__module_join(rp_ctx *ctx, const char *path, const char *name);
 /* Frees a module and its children. Call it only for a root. NULL is allowed. */
 void rp__module_free(rp_module *root);
 
@@ -111,6 +113,8 @@ void rp__module_leave(rp_module *m);
 /* Calls a module. Sets the scope and the mode, and opens a region if the module is marked and a gradient may be wanted.
  * errors as rp__module_enter, rp__region_begin, rp__region_end, the type's forward */
 rp_status rp__module_call(rp_module *m, rp_tensor *const *in, rp_tensor **out);
+/* The same for a forward with n outputs, at most RP_MAX_OUT. */
+rp_status rp__module_call_outputs(rp_module *m, rp_tensor *const *in, int n, rp_tensor **out);
 
 /* Returns the next module in a walk of the tree below root, parents first. Begin with root; NULL: the end. */
 rp_module *rp__module_next(const rp_module *root, const rp_module *m);

@@ -1,8 +1,11 @@
 /* Claims about modules that a program makes: they are as any model's to conditions, policies, random numbers and plans. */
 #include "rp_test.h"
 
+#include <math.h>
+
 #include "nn/layers.h"
 #include "reprise/ops.h"
+#include "reprise/train.h"
 
 enum { LAYERS = 6, ROWS = 32, WIDTH = 16, MOST = ROWS * WIDTH };
 
@@ -269,6 +272,104 @@ static void a_step_of_it_is_planned_for_any_budget_and_changes_no_bit(void **sta
     net_close(&shapes);
 }
 
+/* ---- parameters and outputs ---- */
+
+/* Two outputs: x + x, and their double. */
+static rp_status run_pair(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+{
+    const int *n_made = user;
+
+    RP_TRY(rp_apply(ctx, "add", NULL, (rp_tensor *[]){ in[0], in[0] }, 2, &out[0]));
+    return *n_made < 2 ? RP_OK : rp_apply(ctx, "add", NULL, (rp_tensor *[]){ out[0], out[0] }, 2, &out[1]);
+}
+
+static void a_module_may_have_several_outputs_also_as_a_region(void **state)
+{
+    double value[2][2], slope[2];
+    int n_made = 2;
+    rp_tensor *out[2] = { NULL, NULL }, *loss;
+    rp_module *m;
+    net n;
+
+    (void)state;
+    net_open(&n, false);
+    rp_tensor *x = filled(n.ctx, rp_meta_1d(RP_F32, 2), RP_MEM_PARAM);
+    assert_ok(n.ctx, rp_module_new(n.ctx, NULL, "pair", "Pair", run_pair, &n_made, &m));
+    for (int region = 0; region < 2; region++) {
+        if (region) assert_int_equal(rp_module_checkpoint(m, rp__module_is_type, "Pair"), 1);
+        assert_ok(n.ctx, rp_module_call_outputs(m, &x, 2, out));
+        for (int i = 0; i < 2; i++) assert_ok(n.ctx, rp_tensor_read(out[i], value[i], 2));
+        assert_true(value[0][1] != 0 && value[1][1] == 2 * value[0][1]);
+        assert_ok(n.ctx, rp_apply(n.ctx, "mul", NULL, out, 2, &loss));
+        rp_tensor_unref(out[0]);
+        rp_tensor_unref(out[1]);
+        assert_ok(n.ctx, rp__op_step(n.ctx, &rp_op_sum, &(rp_attr_dim){ 0 }, &loss));
+        assert_ok(n.ctx, rp_backward(n.ctx, loss));
+        assert_ok(n.ctx, rp_tensor_read(rp_tensor_grad(x), slope, 2));
+        assert_true(fabs(slope[1] - 8 * value[0][1]) < 1e-6);      /* (2x)(4x) has the slope 16 x */
+        rp_tensor_drop_grad(x);
+        rp_tensor_unref(loss);
+    }
+    out[0] = out[1] = NULL;
+    n_made = 1;
+    assert_refused(n.ctx, rp_module_call_outputs(m, &x, 2, out), RP_ERR_STATE, "the forward of module 'pair' returned 1 outputs, 2 are expected");
+    assert_refused(n.ctx, rp_module_call_outputs(m, &x, 9, out), RP_ERR_ARG, "module 'pair' is called for 9 outputs, 1 to 8 are possible");
+    assert_true(!out[0] && !out[1]);
+    rp_tensor_unref(x);
+    rp_module_free(m);
+    net_close(&n);
+}
+
+static void parameters_have_the_path_of_their_module_and_are_listed_in_order(void **state)
+{
+    static const rp_init ones = { RP_INIT_ONES, 0, false };
+    const rp_meta meta        = { RP_F32, 1, { 4 } };
+    rp_tensor *w, *b, *listed[2] = { NULL, NULL }, *deep, *none = NULL;
+    rp_model *model;
+    net n;
+
+    (void)state;
+    net_open(&n, false);
+    assert_ok(n.ctx, rp_module_param(n.module[0], "bias", &meta, &ones, &b));
+    assert_ok(n.ctx, rp_module_param(n.layer[0].inner, "weight", &meta, NULL, &deep));
+    assert_ok(n.ctx, rp_module_param(n.root, "scale", &meta, NULL, &w));
+    assert_string_equal(rp_tensor_name(w), "scale");
+    assert_string_equal(rp_tensor_name(deep), "layers.0.inner.weight");
+    assert_true(b->requires_grad && rp_elem_get(b, 3) == 1);
+    assert_int_equal(rp_module_params(n.root, listed, 2), 3);
+    assert_true(listed[0] == w && listed[1] == b);
+    assert_int_equal(rp_module_params(n.layer[0].inner, NULL, 0), 1);
+    assert_refused(n.ctx, rp_module_param(n.module[0], "bias", &meta, NULL, &none), RP_ERR_ARG, "parameter 'layers.0.bias' already exists");
+    assert_refused(n.ctx, rp_module_param(n.module[0], "a.b", &meta, NULL, &none), RP_ERR_ARG, "'a.b' is not a valid parameter name in module 'layers.0'");
+    assert_ok(n.ctx, rp_model_new(n.ctx, RP_SOURCE_DIR "/recipes/tiny_llama/config.json", NULL, &model));
+    assert_refused(n.ctx, rp_module_param(rp_model_root(model), "w", &meta, NULL, &none), RP_ERR_ARG,
+                   "module '' (Decoder) is not from rp_module_new: its parameters are fixed");
+    int n_params = 0;
+    while (rp_model_param(model, n_params, NULL)) n_params++;
+    assert_int_equal(rp_module_params(rp_model_root(model), NULL, 0), n_params);
+    assert_null(none);
+    rp_model_free(model);
+    net_close(&n);
+}
+
+static void each_failing_allocation_of_a_parameter_leaves_the_module_as_it_was(void **state)
+{
+    test_faults f = { 0 };
+    net n;
+
+    (void)state;
+    net_open(&n, false);
+    for (int i = 0; !f.over; i++) {
+        rp_tensor *w = NULL;
+        int before   = rp_module_params(n.root, NULL, 0);
+        test_fault_begin(&f, n.ctx);
+        bool failed = test_fault_end(&f, rp_module_param(n.root, "w", &(rp_meta){ RP_F32, 1, { 4 } }, NULL, &w));
+        assert_int_equal(rp_module_params(n.root, NULL, 0), before + !failed);
+    }
+    assert_true(f.failed >= 4);
+    net_close(&n);
+}
+
 /* ---- faults ---- */
 
 static rp_status refuse(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
@@ -341,6 +442,9 @@ int main(void)
         cmocka_unit_test(what_is_not_to_be_called_is_refused),
         cmocka_unit_test(conditions_and_rules_hold_for_it_and_change_no_bit), cmocka_unit_test(its_random_numbers_are_those_of_its_paths),
         cmocka_unit_test(a_step_of_it_is_planned_for_any_budget_and_changes_no_bit), cmocka_unit_test(a_forward_that_fails_leaves_nothing_of_a_region),
+        cmocka_unit_test(a_module_may_have_several_outputs_also_as_a_region),
+        cmocka_unit_test(parameters_have_the_path_of_their_module_and_are_listed_in_order),
+        cmocka_unit_test(each_failing_allocation_of_a_parameter_leaves_the_module_as_it_was),
         cmocka_unit_test(one_under_a_models_root_goes_with_the_model), cmocka_unit_test(each_failing_allocation_leaves_nothing),
     };
 
