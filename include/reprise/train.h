@@ -186,6 +186,28 @@ RP_API rp_status rp_save(rp_ctx *ctx, const char *path, rp_tensor *const *tensor
  *            tensors are read, their contents are undefined */
 RP_API rp_status rp_load(rp_ctx *ctx, const char *path, rp_tensor *const *tensors, int n_tensors, rp_optimizer *optimizer);
 
+/* ---- explanations ---- */
+
+/* A slot of the recorded pass, and its fate. Texts are valid during the visit. Grows at its end. */
+typedef struct {
+    const char *path, *op;        /* the module and the op that make it; path "" outside modules */
+    int call;                     /* number of the call among those of this op under this path, from 0 */
+    int output;                   /* index of the output, or of the by-product */
+    bool by_product;              /* an internal result of the op */
+    rp_meta meta;
+    int64_t bytes, flops;         /* size; FLOPs of running the call that makes it once more */
+    rp_fate fate;                 /* RP_KEEP, RP_RECOMPUTE or RP_OFFLOAD */
+    bool saved;                   /* it is in memory now */
+    bool overruled;               /* its region would recompute it, but a reader outside needs it: it is kept */
+    const char *by;               /* the rule or policy that decided; "memory limit"; NULL: the region, or none */
+    const char *region;           /* path of its innermost region; NULL: none */
+} rp_slot_fate;
+
+/* Call `visit` for each slot that rp_backward would read from here, in the order of the calls. Call it after a forward. rp_policy_idle lists the
+ * rules that decided no slot. */
+typedef void (*rp_slot_visit)(const rp_slot_fate *slot, void *user);
+RP_API rp_status rp_explain_slots(rp_ctx *ctx, rp_slot_visit visit, void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,5 @@
 /* tape/public.c -- the public functions for calls, gradients and modes; reprise.h documents them. */
+#include "reprise/train.h"
 #include "base/quant.h"
 #include "base/sized.h"
 #include "tape/internal.h"
@@ -52,6 +53,26 @@ rp_status rp_backward_with_sized(size_t size, rp_ctx *ctx, rp_tensor *loss, cons
 rp_status (rp_backward_with)(rp_ctx *ctx, rp_tensor *loss, const rp_backward_options *options)
 {
     return rp_backward_with_sized(RP_FIRST_BACKWARD_OPTIONS, ctx, loss, options);
+}
+
+typedef struct { rp_slot_visit visit; void *user; } slot_visitor;
+
+static void explain_slot(void *user, const rp_tape_slot *s)
+{
+    const slot_visitor *v = user;
+    const rp_op *op       = s->call->op;
+
+    v->visit(&(rp_slot_fate){ .path = s->path, .op = s->op, .call = s->nth, .output = s->output, .by_product = s->by_product, .meta = s->meta,
+                              .bytes = rp_meta_bytes(&s->meta), .flops = op->cost ? op->cost(s->call, RP_FORWARD).flops : rp_meta_elems(&s->meta),
+                              .fate = s->fate, .saved = s->saved, .overruled = s->overruled, .by = s->by, .region = s->region }, v->user);
+}
+
+rp_status rp_explain_slots(rp_ctx *ctx, rp_slot_visit visit, void *user)
+{
+    RP_GIVEN(ctx, ctx && visit);
+    slot_visitor v = { visit, user };
+
+    return rp__tape_slots(ctx, explain_slot, &v);
 }
 
 bool rp_is_replaying(const rp_ctx *ctx)

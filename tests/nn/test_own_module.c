@@ -370,6 +370,61 @@ static void each_failing_allocation_of_a_parameter_leaves_the_module_as_it_was(v
     net_close(&n);
 }
 
+/* ---- explanations ---- */
+
+typedef struct { int n, n_recompute, n_by_rule; int64_t saved_bytes; char path[32]; } seen;
+
+static void see(const rp_slot_fate *slot, void *user)
+{
+    seen *s = user;
+
+    s->n++;
+    s->n_recompute += slot->fate == RP_RECOMPUTE;
+    s->n_by_rule += slot->by != NULL;
+    s->saved_bytes += slot->saved ? slot->bytes : 0;
+    assert_true(slot->flops > 0 && slot->bytes == rp_meta_bytes(&slot->meta));
+    if (s->n == 1) snprintf(s->path, sizeof s->path, "%s", slot->path);
+}
+
+static seen explained(net *n)
+{
+    seen s = { 0 };
+    rp_tensor *x;
+
+    rp_pass_begin(n->ctx, 3, 0);
+    assert_ok(n->ctx, run_layers(n, &x));
+    assert_ok(n->ctx, rp_explain_slots(n->ctx, see, &s));
+    rp_forget(n->ctx);
+    rp_tensor_unref(x);
+    return s;
+}
+
+static void slots_of_a_record_are_listed_with_their_fates(void **state)
+{
+    rp_policy *policy;
+    seen s = { 0 };
+    net n;
+
+    (void)state;
+    net_open(&n, false);
+    assert_ok(n.ctx, rp_explain_slots(n.ctx, see, &s));
+    assert_int_equal(s.n, 0);
+    seen all = explained(&n);
+    assert_true(all.n >= LAYERS && all.n_recompute == 0 && all.n_by_rule == 0);
+    assert_string_equal(all.path, "layers.0.inner");
+    assert_int_equal(rp_module_checkpoint(n.root, rp__module_is_type, "Layer"), LAYERS);
+    seen regions = explained(&n);
+    assert_true(regions.n_recompute > 0 && regions.saved_bytes < all.saved_bytes);
+    rp_module_checkpoint(n.root, NULL, NULL);
+    assert_ok(n.ctx, rp_policy_read(n.ctx, "mine", "[{ op: matmul, fate: recompute }]", &policy));
+    assert_ok(n.ctx, rp_set_policy(n.ctx, policy));
+    seen rules = explained(&n);
+    assert_true(rules.n_by_rule == rules.n_recompute && rules.n_recompute == LAYERS);
+    assert_ok(n.ctx, rp_set_policy(n.ctx, NULL));
+    rp_policy_free(policy);
+    net_close(&n);
+}
+
 /* ---- faults ---- */
 
 static rp_status refuse(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
@@ -442,6 +497,7 @@ int main(void)
         cmocka_unit_test(what_is_not_to_be_called_is_refused),
         cmocka_unit_test(conditions_and_rules_hold_for_it_and_change_no_bit), cmocka_unit_test(its_random_numbers_are_those_of_its_paths),
         cmocka_unit_test(a_step_of_it_is_planned_for_any_budget_and_changes_no_bit), cmocka_unit_test(a_forward_that_fails_leaves_nothing_of_a_region),
+        cmocka_unit_test(slots_of_a_record_are_listed_with_their_fates),
         cmocka_unit_test(a_module_may_have_several_outputs_also_as_a_region),
         cmocka_unit_test(parameters_have_the_path_of_their_module_and_are_listed_in_order),
         cmocka_unit_test(each_failing_allocation_of_a_parameter_leaves_the_module_as_it_was),
