@@ -208,6 +208,18 @@ typedef struct {
 typedef void (*rp_slot_visit)(const rp_slot_fate *slot, void *user);
 RP_API rp_status rp_explain_slots(rp_ctx *ctx, rp_slot_visit visit, void *user);
 
+/* ---- documents of your own for a trainer ---- */
+
+/* Return document `document`, counted from 0: *ids and *n_ids, borrowed until the next call. *ids is NULL on entry; leave it NULL at the end. A document
+ * without ids is skipped. Every rank gets the same documents. On a failure return a status, after rp_fail. */
+typedef rp_status (*rp_documents)(rp_ctx *ctx, void *user, int64_t document, const int32_t **ids, int64_t *n_ids);
+/* Train on documents of the program instead of the `dataset` of the recipe, which then needs no dataset.path and no tokenizer. rp_trainer_new asks for each
+ * document once, stores the ids in an unlinked file, and shuffles, packs and pads them as the recipe says. Nothing is added to the ids. A run that is
+ * resumed must return the same documents. rp_trainer_new fails with RP_ERR_ARG if an id is outside the vocabulary of the model, and passes on the
+ * status of `documents`.
+ * documents  NULL: the dataset of the recipe */
+RP_API void rp_recipe_documents(rp_recipe *recipe, rp_documents documents, void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -43,11 +43,10 @@ static rp_status find_format(rp_ctx *ctx, const char *key, const char *name, con
                    near ? near : "", near ? "'?" : "");
 }
 
-static rp_status check_config(rp_ctx *ctx, const char *key, const rp_data_config *c, const rp_data_source *s)
+static rp_status check_format(rp_ctx *ctx, const char *key, const rp_data_config *c, const rp_data_source *s)
 {
     bool jsonl = !strcmp(c->format, "jsonl"), tokens = !strcmp(c->format, "tokens"), chat = !strcmp(c->format, "chat");
     bool alpaca = !strcmp(c->format, "alpaca");
-    int64_t samples;
 
     RP_CHECK(ctx, c->n_paths || (c->path && *c->path), RP_ERR_CONFIG, "%s.path is not set", key);
     RP_CHECK(ctx, tokens || s->encode, RP_ERR_CONFIG, "%s.format: %s needs a tokenizer; set tokenizer.path", key,
@@ -58,6 +57,14 @@ static rp_status check_config(rp_ctx *ctx, const char *key, const rp_data_config
     RP_CHECK(ctx, !chat || s->chat, RP_ERR_CONFIG,
              "%s.format: chat needs a chat template, and the model's tokenizer has none; set tokenizer.chat_template", key);
     RP_CHECK(ctx, !(jsonl || chat) || c->column, RP_ERR_CONFIG, "%s.column is not set", key);
+    return RP_OK;
+}
+
+static rp_status check_config(rp_ctx *ctx, const char *key, const rp_data_config *c, const rp_data_source *s)
+{
+    int64_t samples;
+
+    if (!c->documents.read) RP_TRY(check_format(ctx, key, c, s));
     RP_CHECK(ctx, c->masking.probability == 0 || (c->masking.mask_id >= 0 && c->masking.mask_id < s->vocab), RP_ERR_CONFIG,
              "the tokenizer has no '[MASK]' token; set loss.mask_token_id to an id below %" PRId32, s->vocab);
     RP_CHECK(ctx, c->max_seq_len >= 2, RP_ERR_CONFIG, "max_seq_len: %" PRId64 " leaves no target; at least 2 are needed",
@@ -91,8 +98,46 @@ static rp_status read_file(const rp_read_job *job, const format *f)
     return rp__store_skip(job->store, job->path, "", "it is empty");
 }
 
+/* ---- documents of a program ---- */
+
+static rp_status put_document(const rp_read_job *job, int64_t i, const int32_t *ids, int64_t n)
+{
+    char place[48];
+
+    snprintf(place, sizeof place, ", document %" PRId64, i);
+    RP_CHECK(job->ctx, n >= 0, RP_ERR_ARG, "document %" PRId64 " of the program has %" PRId64 " ids", i, n);
+    if (!n) return rp__store_skip(job->store, job->path, place, "it is empty");
+    RP_TRY(rp__store_begin(job->store, job->path, place));
+    for (int64_t k = 0; k < n; k++) {
+        RP_CHECK(job->ctx, ids[k] >= 0 && ids[k] < job->source->vocab, RP_ERR_ARG,
+                 "document %" PRId64 " of the program: id %" PRId64 " is %" PRId32 ", beyond the model's vocabulary of %" PRId32, i, k, ids[k],
+                 job->source->vocab);
+        RP_TRY(rp__read_put(job, ids[k], true));
+    }
+    return RP_OK;
+}
+
+static rp_status read_documents(rp_data *d, rp_read_job *job)
+{
+    const rp_data_documents *own = &d->config.documents;
+
+    job->path = "the program";
+    for (int64_t i = 0;; i++) {
+        const int32_t *ids = NULL;
+        int64_t n = 0, errors = d->ctx->n_errors;
+        rp_status status = own->read(d->ctx, own->user, i, &ids, &n);
+        if (status != RP_OK && d->ctx->n_errors == errors) rp_fail(d->ctx, status, "document %" PRId64 " of the program: %s", i, rp_status_text(status));
+        RP_TRY(status);
+        if (!ids) return rp__store_end(job->store);
+        RP_TRY(put_document(job, i, ids, n));
+    }
+}
+
+/* ---- files and documents ---- */
+
 static rp_status data_read_all(rp_data *d, rp_read_job *job, const format *f)
 {
+    if (d->config.documents.read) return read_documents(d, job);
     rp_data_files files;
     rp_status status = rp__data_files(d->ctx, job->key, job->config, &files);
 

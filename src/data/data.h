@@ -23,6 +23,7 @@
 #define RP_DATA_H
 
 #include "base/base.h"
+#include "reprise/train.h"
 #include "data/masking.h"
 #include "tokenizer/text_ids.h"
 
@@ -37,7 +38,11 @@ typedef struct {
     struct rp_chat *chat;               /* the model's chat template (template/chat.h); NULL: none */
 } rp_data_source;
 
+/* Documents of a program (rp_recipe_documents). read NULL: none. */
+typedef struct { rp_documents read; void *user; } rp_data_documents;
+
 typedef struct {
+    rp_data_documents documents;        /* if set, `path`, `paths` and `format` are not used, and no tokenizer is needed */
     const char *path;                   /* a file, a folder or a glob (files.h); used if n_paths is 0 */
     int n_paths;                        /* number of entries in `paths`, which then replace `path` */
     const char *const *paths;

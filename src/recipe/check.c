@@ -299,5 +299,5 @@ void rp__recipe_note_alone(const rp_recipe *recipe, rp_report *report)
 
 void rp__recipe_check_train(const rp_recipe *recipe, rp_report *report)
 {
-    if (!recipe->dataset.path.first) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");
+    if (!recipe->dataset.path.first && !recipe->documents) rp__report_error(report, (rp_place){ recipe->file, 0 }, "no data: set 'dataset.path'");
 }

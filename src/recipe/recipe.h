@@ -9,6 +9,7 @@
 #ifndef RP_RECIPE_H
 #define RP_RECIPE_H
 
+#include "reprise/train.h"
 #include "kernels/optim.h"
 #include "policy/modes.h"
 
@@ -127,6 +128,8 @@ struct rp_recipe {
     } dist;
 
     bool allow_plugins;                         /* set by the caller that loads the recipe; no key sets it */
+    rp_documents documents;                     /* the same: documents of the program replace `dataset`; NULL: none */
+    void *documents_user;
     const char *file;                           /* the name under which it was read */
     const rp_yaml_node *given[RP_RECIPE_MAX_KEYS];   /* by index in the table: the user's value, NULL for a default */
     rp_yaml_doc doc;

@@ -28,7 +28,7 @@ char *rp__model_folder(rp_ctx *ctx, const rp_recipe *r)
 
 static bool reads_text(const rp_recipe *r)
 {
-    return r->sample_prompts.n || r->dataset.format != RP_FORMAT_TOKENS || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
+    return r->sample_prompts.n || (r->dataset.format != RP_FORMAT_TOKENS && !r->documents) || (r->has_dataset_val && r->dataset_val.format != RP_FORMAT_TOKENS);
 }
 
 /* The folder or file of the tokenizer: that of the recipe, else that of the model. */
@@ -50,12 +50,12 @@ static rp_status open_tokenizer(rp_trainer *t, const char *place)
 
 static bool by_template(const rp_recipe *r)
 {
-    return rp__dataset_by_template(&r->dataset) || (r->has_dataset_val && rp__dataset_by_template(&r->dataset_val));
+    return (rp__dataset_by_template(&r->dataset) && !r->documents) || (r->has_dataset_val && rp__dataset_by_template(&r->dataset_val));
 }
 
 static bool needs_template(const rp_recipe *r)
 {
-    return r->dataset.format == RP_FORMAT_CHAT || (r->has_dataset_val && r->dataset_val.format == RP_FORMAT_CHAT);
+    return (r->dataset.format == RP_FORMAT_CHAT && !r->documents) || (r->has_dataset_val && r->dataset_val.format == RP_FORMAT_CHAT);
 }
 
 /* The chat template is searched for where the tokenizer is. */
@@ -132,10 +132,22 @@ static rp_status open_val(rp_trainer *t, const rp_data_source *source, const rp_
     return status;
 }
 
+/* The data of the steps: that of the recipe, or documents of the program. */
+static rp_data_config steps_config(const rp_ctx *ctx, const rp_recipe *r)
+{
+    rp_data_config c = data_config(ctx, r, &r->dataset);
+
+    c.documents = (rp_data_documents){ r->documents, r->documents_user };
+    if (!r->documents) return c;
+    c.by_template    = false;
+    c.train_on_input = true;
+    return c;
+}
+
 static rp_status open_data(rp_trainer *t, const rp_model_config *config, rp_chat *chat, rp_recipe_data *out)
 {
     (void)out;
-    rp_data_config c      = data_config(t->ctx, t->recipe, &t->recipe->dataset);
+    rp_data_config c      = steps_config(t->ctx, t->recipe);
     rp_data_source source = data_source(t, config, chat);
 
     c.accumulation        = t->recipe->gradient_accumulation_steps;

@@ -1,4 +1,5 @@
 /* train/public.c -- the public functions for recipes and training (reprise/reprise.h). */
+#include "reprise/train.h"
 #include "base/report.h"
 #include "base/sized.h"
 #include "recipe/recipe.h"
@@ -18,6 +19,13 @@ rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const ch
 void rp_recipe_allow_plugins(rp_recipe *recipe, bool allow)
 {
     if (recipe) recipe->allow_plugins = allow;
+}
+
+void rp_recipe_documents(rp_recipe *recipe, rp_documents documents, void *user)
+{
+    if (!recipe) return;
+    recipe->documents      = documents;
+    recipe->documents_user = user;
 }
 
 void rp_recipe_free(rp_recipe *recipe) { rp__recipe_free(recipe); }
