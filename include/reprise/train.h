@@ -1,4 +1,4 @@
-/* reprise/train.h -- training a network of your own: parameters and their first values, optimizers, files.
+/* reprise/train.h -- training a network of your own: parameters and their first values, optimizers, files. docs/howto/own.md has a whole program.
  *
  *   rp_param_new        a tensor with a name, random first values and a gradient
  *   rp_optimizer_new    the states of the parameters, which the ledger and a plan count
