@@ -1,7 +1,7 @@
 /* models/mapped.c -- frozen weights that stay in the pages of their files (model.mapped).
  *
- * A weight is mapped if its tensor has the bytes of the parameter: the same dtype, order of rows and layout, in one piece, aligned to an element. All
- * others are loaded. Both follow from the headers of the files, so a rehearsal on shapes knows the mapped weights, too.
+ * A weight is mapped if its tensor has the bytes of the parameter, in one piece and aligned to an element. All others are loaded. Both follow from
+ * the headers of the files, so a rehearsal on shapes knows the mapped weights, too.
  */
 #include "models/quant.h"
 

@@ -99,8 +99,8 @@ int rp__optim_tensor_param(const rp_optim *optim, int i);
 rp_meta rp__optim_tensor_whole(const rp_optim *optim, int i, const rp_meta *param);
 rp_slice rp__optim_tensor_slice(const rp_optim *optim, int i, rp_slice param);
 
-/* Get a window of tensor i, which must live on disk: *data points to *count elements from `at` on, counted from the start of the slice. They are
- * valid until the next window or update. Elements that were never written are zero, or in a master the value of the parameter. errors RP_ERR_IO */
+/* Get a window of tensor i, which must live on disk: *data points to *count elements from `at` on. `at` counts from the start of the slice. They
+ * are valid until the next window or update. Elements that were never written are zero; in a master they are the parameter's. errors RP_ERR_IO */
 rp_status rp__optim_window(rp_optim *optim, int i, int64_t at, void **data, int64_t *count);
 /* Write back the window that was got last, after the caller changed it. errors RP_ERR_IO */
 rp_status rp__optim_window_keep(rp_optim *optim);

@@ -329,6 +329,11 @@ rp_status rp__safetensors_get(const rp_safetensors *set, const rp_safetensor *te
     return rp__file_get(set->ctx, file->name, &file->map, tensor->offset + start, bytes, to);
 }
 
+rp_file_place rp__safetensors_place(const rp_safetensors *set, const rp_safetensor *tensor)
+{
+    return (rp_file_place){ set->file[tensor->file].name, &set->file[tensor->file].map, tensor->offset };
+}
+
 void rp__safetensors_drop(const rp_safetensors *set, const rp_safetensor *tensor)
 {
     rp__file_drop(&set->file[tensor->file].map, tensor->offset, tensor->bytes);

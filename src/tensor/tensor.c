@@ -110,7 +110,8 @@ static void storage_unref(rp_storage *s)
 {
     if (--s->refs) return;
     stays_put(s);
-    if (!s->imported) rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
+    if (s->mapped) rp__file_pages_unref(s->pages);
+    else if (!s->imported) rp__mem_give(s->ctx->space[s->device], s->mem_class, s->bytes, s->offset);
     rp__release(s);
 }
 
@@ -189,6 +190,7 @@ void rp__tensor_reclass(rp_tensor *t, rp_mem_class c)
     rp_storage *s = t->storage;
 
     if (s->mem_class == c) return;
+    RP_BUG_IF(s->mapped);
     if (!s->imported) rp__mem_reclass(s->ctx->space[s->device], s->mem_class, c, s->bytes, s->offset);
     s->mem_class = c;
 }

@@ -87,6 +87,10 @@ bool rp__int_range_within(const rp_int_range *r, int64_t limit, const int32_t *o
 
 /* rp_tensor_new with a `label` that names the tensor's use in messages. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
 rp_status rp__tensor_new_named(rp_ctx *ctx, const rp_meta *meta, rp_mem_class c, const char *label, rp_tensor **out);
+/* Creates a tensor whose bytes stay in a file. It has none until rp__tensor_map, which takes a share of `pages`; the file has them at `offset`, aligned to an
+ * element. errors RP_ERR_SHAPE · RP_ERR_DTYPE · RP_ERR_MEMORY */
+rp_status rp__tensor_new_mapped(rp_ctx *ctx, const rp_meta *meta, rp_tensor **out);
+void rp__tensor_map(rp_tensor *t, struct rp_file_pages *pages, int64_t offset);
 /* A tensor on host memory that belongs to the caller; NULL in a shapes-only context. errors RP_ERR_MEMORY */
 rp_status rp__tensor_import(rp_ctx *ctx, const rp_meta *meta, void *memory, rp_tensor **out);
 /* The end of a function that made `t`: *out is `t` if status is RP_OK, otherwise `t` is released. Returns status. */

@@ -62,7 +62,7 @@ static inline const float *dots_row(const rp_gemm *g, const void *b, int64_t j, 
     return buffer;
 }
 
-/* The function that multiplies a row of B without decoding it to memory first; NULL: there is none, or several rows of A share what is decoded. */
+/* Returns the function that multiplies a row of B as it decodes it. NULL: there is none, or several rows of A share the decoded row. */
 static inline quant_dot *dots_of_blocks(const rp_gemm *g)
 {
     if (!g->quant || g->m > 1 || g->k % g->quant->block_elems || g->b_first % g->quant->block_elems) return NULL;
