@@ -27,7 +27,7 @@ static void what_is_not_known_is_refused_by_name(void **state)
     rp_tokenizer *t = NULL;
     static const struct { const char *text; rp_status status; const char *says;
     } cases[] = {
-        { "{", RP_ERR_FORMAT, "line 1" },
+        { "{", RP_ERR_FORMAT, "as a tokenizer.json: line 1: " },
         { "[]", RP_ERR_FORMAT, "it is not a JSON object" },
         { "{}", RP_ERR_FORMAT, "no model" },
         { "{\"model\":{\"type\":\"BPE\",\"merges\":[]}}", RP_ERR_FORMAT, "the model has no vocabulary" },
