@@ -17,28 +17,16 @@ static int validate_print_text(cli *c, rp_status status, const char *text)
 /* Results of the checks against the model and the data. */
 typedef struct { const char *missing; rp_recipe_words words; rp_recipe_data data; } tried;
 
-/* An error of the recipe or its files that is in the context alone joins the report. So a second check does not hide it. */
-static rp_status join(const cli *c, rp_report *report, int n_before, rp_status status)
-{
-    if (rp_status_exit_code(status) == CLI_USAGE && report->n_errors == n_before)
-        rp__report_error(report, (rp_place){ "reprise validate", 0 }, "%s", rp_error(c->ctx));
-    return status;
-}
-
-/* If the files of the model exist, check the names in the recipe against it. */
+/* If the files of the model exist, check the names in the recipe against it. Reading the data may then record other errors in the context, so an error
+ * of the model that is there alone joins the report. */
 static rp_status try_model(const cli *c, const rp_recipe *recipe, rp_report *report, tried *out)
 {
     RP_TRY(rp__recipe_look_at_plugins(recipe, report));
     int n_before     = report->n_errors;
     rp_status status = out->missing ? RP_OK : rp__recipe_try(c->ctx, recipe, report, &out->words);
-    return join(c, report, n_before, status);
-}
-
-static rp_status try_data(const cli *c, const rp_recipe *recipe, int64_t bytes, rp_report *report, tried *out)
-{
-    int n_before     = report->n_errors;
-    rp_status status = rp__recipe_try_data(c->ctx, recipe, bytes, report, &out->data);
-    return join(c, report, n_before, status);
+    if (rp_status_exit_code(status) == CLI_USAGE && report->n_errors == n_before)
+        rp__report_error(report, (rp_place){ "reprise validate", 0 }, "%s", rp_error(c->ctx));
+    return status;
 }
 
 static void print_model(const tried *t)
@@ -85,7 +73,7 @@ static int validate_check(cli *c, const rp_recipe *recipe, const char *name, boo
 
     rp__report_open(&report, c->ctx);
     rp_status model = try_model(c, recipe, &report, &t);
-    rp_status data  = model == RP_ERR_MEMORY ? model : try_data(c, recipe, all_data ? INT64_MAX : RP_LOOK_BYTES, &report, &t);
+    rp_status data  = model == RP_ERR_MEMORY ? model : rp__recipe_try_data(c->ctx, recipe, all_data ? INT64_MAX : RP_LOOK_BYTES, &report, &t.data);
     int code        = cli_report(c, &report, model == RP_OK ? data : model);
     if (code != CLI_GO) return code;
     print_model(&t);
