@@ -44,21 +44,12 @@ static rp_dtype mappable(const rp_weight_loader *l, const char *path, rp_file_te
     return place.map->mapped && aligned && !is_changed(l, path, t, dtype) ? dtype : RP_I32;
 }
 
-rp_status rp__mapped_types(rp_weight_loader *l, json_t **out)
+static rp_status note_mappable(const rp_weight_loader *l, json_t *types, const char *path, rp_file_tensor t)
 {
-    char path[RP_WEIGHT_NAME_CHARS];
-    json_t *types    = json_object();
-    rp_status status = types ? RP_OK : RP_ERR_MEMORY;
-
-    for (int64_t i = 0; i < rp__weights_n_tensors(l) && status == RP_OK; i++) {
-        rp_file_tensor t = rp__weights_tensor_at(l, i);
-        if (!rp__weights_path_of(l, name_of(t), path)) continue;
-        if (json_object_set_new_nocheck(types, path, json_integer((json_int_t)mappable(l, path, t)))) status = RP_ERR_MEMORY;
-    }
-    if (status == RP_OK) *out = types;
-    else json_decref(types);
-    return status == RP_OK ? RP_OK : rp_fail(l->ctx, RP_ERR_MEMORY, "cannot allocate host memory for the types of '%s'", l->path);
+    return json_object_set_new_nocheck(types, path, json_integer((json_int_t)mappable(l, path, t))) ? RP_ERR_MEMORY : RP_OK;
 }
+
+rp_status rp__mapped_types(rp_weight_loader *l, json_t **out) { return rp__weight_types(l, note_mappable, out); }
 
 bool rp__weight_is_mapped(const rp_model_config *config, const rp_module *m, const char *name, const rp_meta *meta)
 {

@@ -99,16 +99,7 @@ static rp_dtype type_of(const rp_weight_loader *l, rp_file_tensor t)
     return part_of(l, t.st->name, ".nested_absmax") ? RP_NF4 : RP_NF4_FP32;
 }
 
-/* If pieces of a parameter differ, it is not kept. The path may end with any bytes of the file. */
-static rp_status note_type(json_t *types, const char *path, rp_dtype dtype)
-{
-    const json_t *before = json_object_get(types, path);
-    bool differs         = before && json_integer_value(before) != (json_int_t)dtype;
-
-    return json_object_set_new_nocheck(types, path, json_integer(differs ? (json_int_t)RP_F32 : (json_int_t)dtype)) ? RP_ERR_MEMORY : RP_OK;
-}
-
-rp_status rp__quant_types(rp_weight_loader *l, json_t **out)
+rp_status rp__weight_types(rp_weight_loader *l, rp_note_type *note, json_t **out)
 {
     char path[RP_WEIGHT_NAME_CHARS];
     json_t *types    = json_object();
@@ -116,12 +107,24 @@ rp_status rp__quant_types(rp_weight_loader *l, json_t **out)
 
     for (int64_t i = 0; i < rp__weights_n_tensors(l) && status == RP_OK; i++) {
         rp_file_tensor t = rp__weights_tensor_at(l, i);
-        if (rp__weights_path_of(l, name_of(t), path)) status = note_type(types, path, type_of(l, t));
+        if (rp__weights_path_of(l, name_of(t), path)) status = note(l, types, path, t);
     }
     if (status == RP_OK) *out = types;
     else json_decref(types);
     return status == RP_OK ? RP_OK : rp_fail(l->ctx, RP_ERR_MEMORY, "cannot allocate host memory for the types of '%s'", l->path);
 }
+
+/* If pieces of a parameter differ, it is not kept. The path may end with any bytes of the file. */
+static rp_status note_type(const rp_weight_loader *l, json_t *types, const char *path, rp_file_tensor t)
+{
+    const json_t *before = json_object_get(types, path);
+    rp_dtype dtype       = type_of(l, t);
+    bool differs         = before && json_integer_value(before) != (json_int_t)dtype;
+
+    return json_object_set_new_nocheck(types, path, json_integer(differs ? (json_int_t)RP_F32 : (json_int_t)dtype)) ? RP_ERR_MEMORY : RP_OK;
+}
+
+rp_status rp__quant_types(rp_weight_loader *l, json_t **out) { return rp__weight_types(l, note_type, out); }
 
 /* ---- bitsandbytes ---- */
 

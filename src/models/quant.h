@@ -11,6 +11,10 @@
 /* The dtype in which the weight `name` [.., out, in] of a linear layer, an embedding or experts is stored. */
 rp_dtype rp__quant_stored(const rp_model_config *config, const rp_module *m, const char *name, const rp_meta *meta);
 
+/* List the tensors of a model's files: an object of our paths. `note` adds the entry of a tensor, or returns RP_ERR_MEMORY. Needs the fields of
+ * rp__weights_pair, without the model. *out is yours. errors RP_ERR_MEMORY */
+typedef rp_status rp_note_type(const rp_weight_loader *l, json_t *types, const char *path, rp_file_tensor t);
+rp_status rp__weight_types(rp_weight_loader *l, rp_note_type *note, json_t **out);
 /* List the quantised tensors of a model's files: an object of our paths, each with its rp_dtype. Needs the fields of rp__weights_pair, without the
  * model. *out is yours. errors RP_ERR_MEMORY · RP_ERR_FORMAT */
 rp_status rp__quant_types(rp_weight_loader *l, json_t **out);

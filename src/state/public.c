@@ -86,6 +86,15 @@ static void close_list(own_file *f)
     RP_RELEASE(f->checksum, f->name, f->tensor);
 }
 
+static rp_status with_list(own_file *f, rp_tensor *const *tensors, int n, rp_status (*run)(const own_file *))
+{
+    rp_status status = open_list(f, tensors, n);
+
+    if (status == RP_OK) status = run(f);
+    close_list(f);
+    return status;
+}
+
 /* ---- saving ---- */
 
 static rp_status write_list(const own_file *f)
@@ -102,12 +111,9 @@ rp_status rp_save(rp_ctx *ctx, const char *path, rp_tensor *const *tensors, int 
 {
     RP_GIVEN(ctx, ctx && path && (tensors || !n_tensors));
     RP_SAME_CTX(ctx, optimizer ? rp__optimizer_ctx(optimizer) : NULL, "optimizer");
-    own_file f       = { .ctx = ctx, .call = "rp_save", .path = path, .optimizer = optimizer };
-    rp_status status = open_list(&f, tensors, n_tensors);
+    own_file f = { .ctx = ctx, .call = "rp_save", .path = path, .optimizer = optimizer };
 
-    if (status == RP_OK) status = write_list(&f);
-    close_list(&f);
-    return status;
+    return with_list(&f, tensors, n_tensors, write_list);
 }
 
 /* ---- loading ---- */
@@ -204,10 +210,7 @@ rp_status rp_load(rp_ctx *ctx, const char *path, rp_tensor *const *tensors, int 
 {
     RP_GIVEN(ctx, ctx && path && (tensors || !n_tensors));
     RP_SAME_CTX(ctx, optimizer ? rp__optimizer_ctx(optimizer) : NULL, "optimizer");
-    own_file f       = { .ctx = ctx, .call = "rp_load", .path = path, .optimizer = optimizer };
-    rp_status status = open_list(&f, tensors, n_tensors);
+    own_file f = { .ctx = ctx, .call = "rp_load", .path = path, .optimizer = optimizer };
 
-    if (status == RP_OK) status = load_list(&f);
-    close_list(&f);
-    return status;
+    return with_list(&f, tensors, n_tensors, load_list);
 }
