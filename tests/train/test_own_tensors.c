@@ -310,7 +310,7 @@ static void wrong_memory_is_refused(void **state)
 {
     (void)state;
     rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .device = "cpu" }), *sim = test_ctx(&(rp_ctx_options){ .device = "sim" });
-    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .shapes_only = true, .device = "cpu" });
     _Alignas(RP_IMPORT_ALIGNMENT) float memory[32] = { 0 };
     const rp_meta meta = { RP_F32, 1, { 4 } };
     rp_tensor *t       = NULL;
