@@ -28,14 +28,6 @@ reprise plan r.yaml lora=null
 reprise plan r.yaml model.path=absent model.stand_in=smollm2_135m
 reprise plan r.yaml model.path=null model.config=tiny_llama
 reprise train r.yaml model.quantize=int4
-echo '--- mapped'
-reprise plan r.yaml model.mapped=true model.path=merged/final model.quantize=null | head -1
-reprise plan r.yaml model.mapped=true model.path=merged/final model.quantize=null memory_limit=64MiB | head -1
-reprise train r.yaml model.mapped=true model.path=merged/final model.quantize=null output_dir=mapped 2>&1 | grep -E '^mapped '
-reprise plan r.yaml model.mapped=true lora=null model.path=merged/final model.quantize=null
-reprise plan r.yaml model.mapped=true device=emu model.path=merged/final model.quantize=null
-reprise plan r.yaml model.mapped=true model.quantize=null model.path=absent model.stand_in=smollm2_135m
-reprise plan r.yaml model.mapped=true model.quantize=null model.path=null model.config=tiny_llama
 #> model          nf4: 84416 parameters, fp32
 #> trained        6400 of them; the others are frozen
 #> quantised      73728 of them, in 38280 bytes (37.38 KiB)
@@ -46,10 +38,6 @@ reprise plan r.yaml model.mapped=true model.quantize=null model.path=null model.
 #> quantised      1835008 of them, in 1032192 bytes (1008.00 KiB)
 #> data           small.json: 1 file, 1 document, 400 tokens, 375 targets; 25 samples, 0 truncated, 0 skipped
 #> --- refused
-#> --- mapped
-#> mapped         305 KiB of frozen weights stay in the model's files, outside the budget
-#> memory limit   64.0 MiB for the process, 33.2 MiB of it outside the budget: the program 32.0 MiB, the model 0.5 MiB, the tokenizer 0.0 MiB, threads 0.2 MiB, mapped weights 0.3 MiB, page tables 0.1 MiB
-#> mapped         312064 bytes (304.75 KiB) of them stay in the model's files
 #2> reprise train: nf4: tensor 'model.layers.0.self_attn.q_proj.weight' is quantised by bitsandbytes, which is read only with 'model.quantize: keep', and only if the weight is not trained (and 6 more)
 #2> r.yaml:1: 'model.quantize' is for frozen weights, but all weights are trained: set 'lora.rank', 'model.adapter' or 'freeze'
 #2> reprise plan: note: 'absent' is not there: the shapes are those of 'smollm2_135m'
@@ -58,9 +46,3 @@ reprise plan r.yaml model.mapped=true model.quantize=null model.path=null model.
 #2> argument 'model.config=tiny_llama': 'model.quantize: keep' stores weights as the files of 'model.path' do, and they are not there: name a type
 #2> r.yaml:8: output_dir 'run' contains a run already (config.yaml): continue it with resume=auto, or choose another output_dir
 #2> argument 'model.quantize=int4': 'model.quantize' wants null, keep, nf4, q8_0 or q4_0, not 'int4'
-#2> argument 'model.mapped=true': 'model.mapped' is for frozen weights, but all weights are trained: set 'lora.rank', 'model.adapter' or 'freeze'
-#2> argument 'model.mapped=true': 'model.mapped' needs 'device: cpu': other devices do not read the pages of files
-#2> reprise plan: note: 'absent' is not there: the shapes are those of 'smollm2_135m'
-#2> r.yaml: 'model.mapped' leaves weights in the files of 'model.path', and they are not there
-#2> argument 'model.mapped=true': 'model.mapped' needs 'model.path', not 'model.config'
-#2> argument 'model.config=tiny_llama': 'model.mapped' leaves weights in the files of 'model.path', and they are not there
