@@ -12,8 +12,9 @@ typedef void quant_decode(const uint8_t *base, int64_t block, int64_t n, void *t
 /* By dtype, counted from RP_Q4_0. */
 extern quant_decode *const RP_AT_LEVEL(quant_decoders)[][QUANT_OUTPUTS];
 
-/* The dot product of n blocks and a row of fp32, in the order of `dot` (dots.h). NULL: the level has no such function. */
-typedef float quant_dot(const uint8_t *base, int64_t block, int64_t n, const float *a);
+/* The dot product of n blocks and a row a. For floats and rounded floats, a is fp32 and the order that of `dot` (dots.h). For halves, a is bf16 and
+ * the order that of `dot_pairs`. NULL: the level has no such function. */
+typedef float quant_dot(const uint8_t *base, int64_t block, int64_t n, const void *a);
 extern quant_dot *const RP_AT_LEVEL(quant_dots)[][QUANT_OUTPUTS];
 
 enum { QUANT_RUN = RP_QUANT_MOST };     /* elements decoded at a time: a whole number of blocks of every type */
