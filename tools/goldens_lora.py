@@ -70,12 +70,12 @@ def saved_name(name):
 
 
 def fill(model, spread):
-    """Halves of adapters become random, magnitudes and weights that are trained whole are moved."""
+    """Halves of adapters become random multiples of 1/1024, magnitudes and weights that are trained whole are moved."""
     for name, p in model.named_parameters():
         if p.requires_grad:
             g = torch.Generator().manual_seed(zlib.crc32(saved_name(name).encode()))
             noise = spread * torch.randn(p.shape, generator=g)
-            p.data.copy_(noise if ".lora_A." in name or ".lora_B." in name else p.data * (1 + noise))
+            p.data.copy_(torch.round(1024 * (noise if ".lora_A." in name or ".lora_B." in name else p.data * (1 + noise))) / 1024)
 
 
 def make(base, adapter, directory, named, spread=0.2):

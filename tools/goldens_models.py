@@ -204,15 +204,13 @@ def as_saved(model, tensors):
 
 
 def fill(model):
-    """Random weights large enough that attention is far from uniform and no bias or norm weight is a neutral element. Those of MLPs
-    in models with experts are multiples of 1/1024: they compress to half."""
+    """Random weights large enough that attention is far from uniform and no bias or norm weight is a neutral element. They are multiples of
+    1/1024: they compress to half."""
     for name, p in model.named_parameters():
         g = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         noise = torch.randn(p.shape, generator=g)
         is_one = name.endswith("weight") and p.dim() == 1 and not model.config.model_type.startswith("gemma")
-        p.data.copy_(1 + 0.2 * noise if is_one else (0.5 if is_router(name) else 0.2) * noise)
-        if ".mlp." in name and hasattr(model.config, "num_experts_per_tok"):
-            p.data.copy_(torch.round(1024 * p.data) / 1024)
+        p.data.copy_(torch.round(1024 * (1 + 0.2 * noise if is_one else (0.5 if is_router(name) else 0.2) * noise)) / 1024)
 
 
 def rename_as_hub_gpt2(directory, config):

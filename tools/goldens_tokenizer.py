@@ -8,8 +8,8 @@ tests/golden/tokenizer/strings.jsonl   a text a line (`text`, or `hex` where it 
 tests/golden/tokenizer/points.txt      the hash of the ids of every code point in a setting, by tokenizer and block of 4096;
                                        planes without characters of their own for two of the tokenizers only
 tests/golden/tokenizer/families/strings.jsonl   more texts, for the tokenizers of tools/make_tokenizer_families.py
-tests/golden/tokenizer/families/NAME.bin        for each text of both files three hashes, of 8 bytes each in little endian: of its ids, of
-                                       the bytes of what they decode to, and of the same without special tokens
+tests/golden/tokenizer/families/hashes.bin      for each family, by name, and each text of both files three hashes: of its ids, of the bytes of
+                                       what they decode to, and of the same without special tokens. Of a hash the upper 4 bytes, little endian
 tests/golden/tokenizer/families/points.txt      as points.txt, planes 0 and 1
 
 The hash of ids (or bytes) is h = h * 6364136223846793005 + id + 1 from 0, modulo 2^64. The tokenizers are those of
@@ -130,13 +130,13 @@ def write_families():
     with open(FAMILIES / "strings.jsonl", "w") as out:
         out.writelines(json.dumps(case, separators=(",", ":")) + "\n" for case in more)
     texts = [text_of(case) for case in list(cases()) + more]
-    for name, tokenizer in tokenizers.items():
-        found = []
+    found = []
+    for tokenizer in tokenizers.values():
         for text in texts:
             ids = tokenizer.encode(text, add_special_tokens=False).ids
             found.append(hash_of(ids))
             found += [hash_of(list(tokenizer.decode(ids, skip_special_tokens=skip).encode())) for skip in (False, True)]
-        (FAMILIES / (name + ".bin")).write_bytes(numpy.asarray(found, dtype="<u8").tobytes())
+    (FAMILIES / "hashes.bin").write_bytes((numpy.asarray(found, dtype="<u8") >> numpy.uint64(32)).astype("<u4").tobytes())
     write_points(tokenizers, FAMILIES / "points.txt", last=0x20000)
 
 

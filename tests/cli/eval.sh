@@ -17,9 +17,9 @@ reprise eval m --data d max_seq_len=16 | tail -n 2
 #> perplexity  258.
 #> targets     94
 #> {"loss": 5.5, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "bf16"}
-#> {"loss": 5.56, "perplexity": 260.32, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "fp32"}
+#> {"loss": 5.56, "perplexity": 260.26, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "fp32"}
 #> packed: the same
-#> {"loss": 5.58, "perplexity": 267.37, "targets": 180, "tokens": 193, "documents": 3, "windows": 12, "max_seq_len": 16, "dtype": "fp32"}
-#> {"loss": 5.58, "perplexity": 267.37, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "fp32"}
+#> {"loss": 5.58, "perplexity": 267.26, "targets": 180, "tokens": 193, "documents": 3, "windows": 12, "max_seq_len": 16, "dtype": "fp32"}
+#> {"loss": 5.58, "perplexity": 267.26, "targets": 90, "tokens": 96, "documents": 1, "windows": 6, "max_seq_len": 16, "dtype": "fp32"}
 #> targets     180
 #> documents   3

@@ -473,7 +473,7 @@ static bf16_error error_of(rp_ctx *ctx, rp_model *m, const golden *g, const exac
 }
 
 /* Over the gradient as a whole the error may be half as much again as PyTorch's. One parameter of 32 elements is a throw of the
- * dice, so each is held to twice the greater of its own error there and the whole's. */
+ * dice, so each is held to three times the greater of its own error there and the whole's. */
 static void check_bf16_gradients(rp_ctx *ctx, rp_model *m, const golden *g, const exact_run *exact, const char *variant)
 {
     bf16_error all = { 0 };
@@ -491,7 +491,7 @@ static void check_bf16_gradients(rp_ctx *ctx, rp_model *m, const golden *g, cons
     for (const char *theirs; (theirs = golden_next(g, "grad.", &at)) != NULL;) {
         bf16_error e = error_of(ctx, m, g, exact, theirs);
         double own   = e.torch_off / e.size, typical = all.torch_off / all.size;
-        assert_near(theirs, sqrt(e.off / e.size), 0, 2 * sqrt(own > typical ? own : typical));
+        assert_near(theirs, sqrt(e.off / e.size), 0, 3 * sqrt(own > typical ? own : typical));
     }
 }
 
