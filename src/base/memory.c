@@ -142,7 +142,7 @@ static void queued_fill(void *at, int byte, int64_t bytes, const rp_on *on)
  *
  * Changing the access of each page takes milliseconds. Moving whole page tables takes microseconds, if they begin at a multiple of TABLES. */
 
-#ifndef RP_ASAN
+#ifndef RP_UNSEALED
 enum { SECOND_BITS = 34, TABLES = 1 << 30 };          /* SECOND: 16 GiB, because ThreadSanitizer leaves a program few addresses */
 #define SECOND (INT64_C(1) << SECOND_BITS)
 
@@ -161,22 +161,11 @@ static void seal(uint8_t *base, int64_t bytes, bool sealed)
     if (sealed || !moved) mprotect(base, (size_t)bytes, sealed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
-static bool map_shared(uint8_t *p, int64_t n, int more, int file)
-{
-    return mmap(p, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE | more, file, 0) != MAP_FAILED;
-}
-
-/* Maps the same anonymous pages at two addresses. They belong to no file, so a limit on file sizes, which some tests set, does not count them.
- * qemu-user cannot: there they are a file's. */
+/* Maps the same anonymous pages at two addresses. They belong to no file, so a limit on file sizes, which some tests set, does not count them. */
 static bool map_twice(uint8_t *p, int64_t n)
 {
-    if (!map_shared(p + SECOND, n, MAP_ANONYMOUS, -1)) return false;
-    if (move_tables(p + SECOND, 0, n, 0, p)) return true;
-    int file    = memfd_create("sealed", MFD_CLOEXEC);
-    bool mapped = file >= 0 && !ftruncate(file, n) && map_shared(p, n, 0, file) && map_shared(p + SECOND, n, 0, file);
-
-    if (file >= 0) close(file);
-    return mapped;
+    return mmap(p + SECOND, (size_t)n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED &&
+           move_tables(p + SECOND, 0, n, 0, p);
 }
 
 static uint8_t *sealed_reserve(int64_t limit, int64_t *bytes)

@@ -8,12 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/device.h"
 #include "base/watch.h"
 #include "models/model.h"
 #include "nn/module.h"
 
-#ifdef RP_ASAN
-enum { CLOSED = 0 };        /* there each block lies on the heap */
+#ifdef RP_UNSEALED
+enum { CLOSED = 0 };
 #else
 enum { CLOSED = SIGSEGV };
 #endif
