@@ -59,13 +59,13 @@ static void square_backward(const rp_op_call *c)
     for (int64_t e = 0; e < n_elems(c); e++) add_grad(c, e, 2 * rp_elem_get(c->in[0], e) * rp_elem_get(c->grad_out[0], e));
 }
 
-static void sigmoid_forward(const rp_op_call *c)
+static void logistic_forward(const rp_op_call *c)
 {
     note_forward(c);
     for (int64_t e = 0; e < n_elems(c); e++) rp_elem_put(c->out[0], e, 1 / (1 + exp(-rp_elem_get(c->in[0], e))));
 }
 
-static void sigmoid_backward(const rp_op_call *c)
+static void logistic_backward(const rp_op_call *c)
 {
     note_backward(c);
     for (int64_t e = 0; e < n_elems(c); e++) {
@@ -129,7 +129,7 @@ static void copy_backward(const rp_op_call *c)
 
 static const rp_op ops[] = {
     PROBE("square", 1, RP_IN(0), 0, square_forward, square_backward),
-    PROBE("sigmoid", 1, RP_OUT(0), 0, sigmoid_forward, sigmoid_backward),
+    PROBE("logistic", 1, RP_OUT(0), 0, logistic_forward, logistic_backward),
     PROBE("twice", 1, 0, 0, multiples_forward, multiples_backward),
     PROBE("pair", 2, 0, 0, multiples_forward, multiples_backward),
     PROBE("uneven", 1, RP_IN(0), 0, uneven_forward, multiples_backward),

@@ -2,7 +2,7 @@
  *
  *   op        computes       backward reads                    attribute: the number under which its runs are counted
  *   square    x x            its input
- *   sigmoid   1/(1+e^-x)     its output
+ *   logistic  1/(1+e^-x)     its output
  *   twice     2 x            nothing
  *   pair      2 x and 3 x    nothing
  *   uneven    2 x, but one element is another in a replay      its input

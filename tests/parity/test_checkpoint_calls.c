@@ -11,7 +11,7 @@ static rp_status three_of_two(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_
     (void)user;
     n_calls++;
     out[0] = then_probe(ctx, "square", 1, probe(ctx, "twice", 0, in[0]));
-    out[1] = probe(ctx, "sigmoid", 2, in[1]);
+    out[1] = probe(ctx, "logistic", 2, in[1]);
     out[2] = call(ctx, "mul", NULL, out[0], out[1]);
     return RP_OK;
 }
@@ -242,7 +242,7 @@ static rp_status never_alike(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_t
     rp_tensor *h = probe(ctx, "square", 1, in[0]);
 
     (void)user;
-    for (int i = 0; i < n_branches; i++) h = then_probe(ctx, "sigmoid", 2, h);
+    for (int i = 0; i < n_branches; i++) h = then_probe(ctx, "logistic", 2, h);
     n_branches++;
     out[0] = then_probe(ctx, "square", 3, h);
     return RP_OK;

@@ -14,7 +14,7 @@ static rp_status dropping_chain(rp_ctx *ctx, void *user, rp_tensor *const *in, r
     out[0] = rp_tensor_ref(in[0]);
     for (int i = 0; i < LAYERS; i++) {
         out[0] = then(ctx, "dropout", &half, then_probe(ctx, "square", i, out[0]));
-        out[0] = then_probe(ctx, "sigmoid", LAYERS + i, out[0]);
+        out[0] = then_probe(ctx, "logistic", LAYERS + i, out[0]);
     }
     return RP_OK;
 }

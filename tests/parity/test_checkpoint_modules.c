@@ -7,11 +7,11 @@
 
 enum { FUNCTIONS = 5 };
 
-static rp_status sigmoid_square(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+static rp_status logistic_square(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
 {
     int *number = user;
 
-    out[0] = then_probe(ctx, "square", 2 * *number + 1, probe(ctx, "sigmoid", 2 * *number, in[0]));
+    out[0] = then_probe(ctx, "square", 2 * *number + 1, probe(ctx, "logistic", 2 * *number, in[0]));
     return RP_OK;
 }
 
@@ -26,9 +26,9 @@ static void a_sequence_takes_the_options_of_a_region(void **state)
     void *user[FUNCTIONS];
     values grad[2];
 
-    assert_ok(ctx, rp_policy_read(ctx, "mine", "[{ op: sigmoid, fate: keep }]", &options.policy));
+    assert_ok(ctx, rp_policy_read(ctx, "mine", "[{ op: logistic, fate: keep }]", &options.policy));
     for (int i = 0; i < FUNCTIONS; i++) {
-        fn[i]     = sigmoid_square;
+        fn[i]     = logistic_square;
         number[i] = i;
         user[i]   = &number[i];
     }

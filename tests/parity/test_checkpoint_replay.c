@@ -84,11 +84,11 @@ static void calls_behind_the_last_value_that_is_read_never_run_again(void **stat
     test_ctx_free(ctx);
 }
 
-/* twice, twice, then a sigmoid, whose backward reads what it made alone. */
-static rp_status up_to_a_sigmoid(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+/* twice, twice, then a logistic, whose backward reads what it made alone. */
+static rp_status up_to_a_logistic(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
 {
     (void)user;
-    out[0] = then_probe(ctx, "sigmoid", 3, then_probe(ctx, "twice", 2, probe(ctx, "twice", 1, in[0])));
+    out[0] = then_probe(ctx, "logistic", 3, then_probe(ctx, "twice", 2, probe(ctx, "twice", 1, in[0])));
     return RP_OK;
 }
 
@@ -100,9 +100,9 @@ static void calls_that_lead_to_nothing_but_a_kept_value_never_run_again(void **s
     rp_policy *policy = NULL;
 
     for (int kept = 0; kept < 2; kept++) {
-        rule_by(ctx, &policy, kept ? "[{ op: sigmoid, fate: keep }]" : NULL);
+        rule_by(ctx, &policy, kept ? "[{ op: logistic, fate: keep }]" : NULL);
         probes.log[0] = 0;
-        assert_ok(ctx, rp_checkpoint(ctx, up_to_a_sigmoid, NULL, &x, NULL, &y));
+        assert_ok(ctx, rp_checkpoint(ctx, up_to_a_logistic, NULL, &x, NULL, &y));
         assert_ok(ctx, backward_of(ctx, y));
         assert_string_equal(probes.log, kept ? "f1 f2 f3 b3 b2 b1 " : "f1 f2 f3 r1 r2 r3 b3 b2 b1 ");
     }

@@ -14,13 +14,13 @@ static rp_fate write_down(const rp_slot_info *slot, void *user)
 
     w->asked++;
     snprintf(w->log + strlen(w->log), sizeof w->log - strlen(w->log), "%s.%d.%d ", slot->op, slot->call, slot->output);
-    return strcmp(slot->op, "sigmoid") ? RP_NO_FATE : RP_KEEP;
+    return strcmp(slot->op, "logistic") ? RP_NO_FATE : RP_KEEP;
 }
 
-static rp_status square_sigmoid_square(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
+static rp_status square_logistic_square(rp_ctx *ctx, void *user, rp_tensor *const *in, rp_tensor **out)
 {
     (void)user;
-    out[0] = then_probe(ctx, "square", 3, then_probe(ctx, "sigmoid", 2, probe(ctx, "square", 1, in[0])));
+    out[0] = then_probe(ctx, "square", 3, then_probe(ctx, "logistic", 2, probe(ctx, "square", 1, in[0])));
     return RP_OK;
 }
 
@@ -35,12 +35,12 @@ static void a_policy_is_asked_in_the_first_pass_alone_and_its_answers_serve_ever
     assert_ok(ctx, rp_policy_new(ctx, "witness", &options.policy));
     assert_ok(ctx, rp_policy_call(options.policy, write_down, NULL, &w));
     for (int step = 0; step < 3; step++) {
-        assert_ok(ctx, rp_checkpoint(ctx, square_sigmoid_square, NULL, &x, &options, &y));
+        assert_ok(ctx, rp_checkpoint(ctx, square_logistic_square, NULL, &x, &options, &y));
         loss = total(ctx, y);
         for (int i = 0; i < 2; i++) assert_ok(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = i == 0 }));
         rp_tensor_unref(loss);
         rp_tensor_drop_grad(x);
-        assert_string_equal(w.log, "square.0.0 sigmoid.0.0 square.1.0 ");
+        assert_string_equal(w.log, "square.0.0 logistic.0.0 square.1.0 ");
     }
     assert_int_equal(probes.again[2], 0);
     rp_policy_free(options.policy);
@@ -280,8 +280,8 @@ static void a_selective_region_may_be_gone_through_again_and_again(void **state)
     rp_policy *policy = NULL;
     values first, got;
 
-    rule_by(ctx, &policy, "[{ op: sigmoid, fate: keep }]");
-    assert_ok(ctx, rp_checkpoint(ctx, square_sigmoid_square, NULL, &x, NULL, &y));
+    rule_by(ctx, &policy, "[{ op: logistic, fate: keep }]");
+    assert_ok(ctx, rp_checkpoint(ctx, square_logistic_square, NULL, &x, NULL, &y));
     loss = total(ctx, y);
     for (int i = 0; i < 4; i++) {
         assert_ok(ctx, rp_backward_with(ctx, loss, &(rp_backward_options){ .keep_record = true }));
