@@ -43,7 +43,9 @@ static void run_copy(place *p) { memcpy(fresh(p, TOKENS * INNER), fresh(p, TOKEN
 
 static void run_add(place *p)
 {
-    p->k->add(p->dtype, fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), TOKENS * WIDTH, &p->on);
+    const rp_spread flat = { .ndim = 1, .has = { 1, 1, 0 }, .dim = { TOKENS * WIDTH } };
+
+    p->k->binary_forward(RP_BINARY_ADD, p->dtype, &flat, fresh(p, TOKENS * WIDTH), fresh(p, TOKENS * WIDTH), NULL, fresh(p, TOKENS * WIDTH), &p->on);
 }
 
 static void run_rmsnorm(place *p)
@@ -69,12 +71,15 @@ static void run_swiglu_backward(place *p)
                           p->dtype, false, fresh(p, TOKENS * INNER), p->dtype, false, TOKENS * INNER, &p->on);
 }
 
-static void run_gelu(place *p) { p->k->gelu_tanh_forward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), TOKENS * INNER, &p->on); }
+static void run_gelu(place *p)
+{
+    p->k->unary_forward(RP_UNARY_GELU_TANH, p->dtype, fresh(p, TOKENS * INNER), 0, fresh(p, TOKENS * INNER), TOKENS * INNER, &p->on);
+}
 
 static void run_gelu_backward(place *p)
 {
-    p->k->gelu_tanh_backward(p->dtype, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), p->dtype, false,
-                             TOKENS * INNER, &p->on);
+    p->k->unary_backward(RP_UNARY_GELU_TANH, p->dtype, fresh(p, TOKENS * INNER), 0, fresh(p, TOKENS * INNER), fresh(p, TOKENS * INNER), p->dtype, false,
+                         TOKENS * INNER, &p->on);
 }
 
 static void run_rotary(place *p)

@@ -12,7 +12,14 @@ typedef struct { bool json; } ops_fields;
 
 static const struct { const char *op, *prefix[2]; } borrowed[] = {
     { "matmul", { "gemm", "column_sum" } },
+    { "batched_matmul", { "gemm" } },
+    { "gather", { "gather_forward", "gather_backward" } },
     { "linear_cross_entropy", { "gemm", "cross_entropy" } },
+#define RP_UNARY(NAME, name) { #name, { "unary" } },
+#define RP_BINARY(NAME, name) { #name, { "binary" } },
+#include "kernels/pointwise.def"
+    { "gelu", { "unary" } },
+    { "mse", { "mse", "cross_entropy_total" } },
     { "cast", { "copy_strips" } },
     { "concat", { "copy_strips" } },
     { "split", { "copy_strips" } },

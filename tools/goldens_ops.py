@@ -99,11 +99,32 @@ def pointwise():
         record(f"gelu_erf{end}", lambda x: F.gelu(x), {"x": x})
         record(f"silu{end}", lambda x: F.silu(x), {"x": x})
         record(f"softcap{end}", lambda x: 1.5 * torch.tanh(x / 1.5), {"x": x}, {"cap": 1.5})
+        record(f"tanh{end}", torch.tanh, {"x": x})
+        record(f"sigmoid{end}", torch.sigmoid, {"x": x})
+    record("exp", torch.exp, {"x": torch.linspace(-8, 8, 33)})
+    record("log", torch.log, {"x": torch.linspace(-8, 8, 33).exp()})
     record("swiglu", lambda gate, up: F.silu(gate) * up,
            {"gate": draw("swiglu", "gate", 4, 29, scale=3.0), "up": draw("swiglu", "up", 4, 29)})
 
 
+def broadcasts():
+    """Operands of other shapes, and products of batches."""
+    for case, function in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul), ("div", torch.div)):
+        record(case, lambda a, b: function(a, b), {"a": draw(case, "a", 3, 1, 7), "b": draw(case, "b", 5, 1).exp()})
+    record("where", lambda a, b, mask: torch.where(mask != 0, a, b), {"a": draw("where", "a", 4, 7), "b": draw("where", "b", 3, 1, 1)},
+           constants={"mask": (draw("where", "mask", 4, 7) > 0).int()})
+    for case, a, b in (("batched_matmul", (3, 1, 5, 6), (4, 6, 7)), ("batched_matmul_turned", (2, 3, 6, 5), (2, 1, 7, 6))):
+        turned = case.endswith("turned")
+        record(case, lambda a, b: a.mT @ b.mT if turned else a @ b, {"a": draw(case, "a", *a), "b": draw(case, "b", *b)},
+               {"transpose_a": turned, "transpose_b": turned})
+    index = torch.tensor([[0, 4, 4], [2, 2, 2], [1, 0, 3]])
+    record("gather", lambda x, index: torch.gather(x, 1, index.long()), {"x": draw("gather", "x", 3, 5)}, {"dim": 1}, {"index": index})
+    record("gather_rows", lambda x, index: torch.take_along_dim(x, index.long(), 0), {"x": draw("gather_rows", "x", 5, 6)}, {"dim": 0},
+           {"index": torch.tensor([[3], [0], [3], [4]])})
+
+
 def losses():
+    record("mse", F.mse_loss, {"input": draw("mse", "input", 4, 8), "target": draw("mse", "target", 4, 8)}, {"weight": 1 / 32})
     target = torch.tensor([3, 0, -100, 32, 7, -100, 7, 19, 1, 32])     # 8 targets: 1 / 8 is exact in fp32
     logits = draw("cross_entropy", "x", 10, 33, scale=3.0)
     logits[4, 7], logits[7, 2] = 200.0, 150.0      # one row sure and right, one sure and wrong
@@ -317,7 +338,7 @@ def main():
     out = parser.parse_args().out
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for part in (norms, magnitudes, batch_norms, pointwise, losses, experts, attention, rotary):
+    for part in (norms, magnitudes, batch_norms, pointwise, broadcasts, losses, experts, attention, rotary):
         part()
     inputs = {name for name in tensors if not (name.split(".")[1].startswith("y") or ".g." in name)}
     golden_sketch.save(os.path.join(out, "ops.safetensors"), tensors, inputs)

@@ -18,11 +18,13 @@ static const rp_dtype dtypes[] = { RP_F32, RP_BF16 };
 
 /* ---- benches ---- */
 
-/* An op without a backward, such as one that passes its gradient on, has only a forward. */
+/* An op without a backward has only a forward, and so has one that passes its gradient on: benches give it operands of one shape. */
 static int n_parts(const bench_call *c)
 {
-    if (!strcmp(c->op, "matmul")) return 3;
-    return rp__op_find(c->op)->backward ? 2 : 1;
+    const rp_op *op = rp__op_find(c->op);
+
+    if (op == &rp_op_matmul) return 3;
+    return op->backward && !(op->flags & RP_OP_GRAD_PASS) ? 2 : 1;
 }
 
 static const char *part_name(const bench_call *c, int part)

@@ -97,6 +97,7 @@ typedef struct {
     double scale;                           /* of the random inputs. Default: 0 (means 1) */
     uint32_t stat_inputs;                   /* bit i: input i has the dtype of statistics (fp32 if the others are bf16), as tables do */
     int roundings;                          /* number of values between inputs and results that are rounded to bf16 */
+    double shift;                           /* added to the random inputs, for functions of positive numbers */
 } rp_op_case;
 
 struct rp_op {

@@ -82,6 +82,7 @@ static void set_kernels(rp_cost_table *t, const unit *u, const rp_cost_machine *
     double peak = thread * (dtype == RP_BF16 ? u->bf16 : u->fp32), bandwidth = u->memory * shared;
 
     set_share(t, &rp_op_matmul, dtype, peak, share->product, bandwidth);
+    set_share(t, &rp_op_batched_matmul, dtype, peak, share->product, bandwidth);
     set_share(t, &rp_op_grouped_matmul, dtype, peak, share->product, bandwidth);
     set_share(t, &rp_op_linear_cross_entropy, dtype, peak, share->loss, bandwidth);
     set_share(t, &rp_op_attention, dtype, peak, share->attention, bandwidth);

@@ -11,6 +11,8 @@
         X(op, RP_COST_LATE, 1024, 1536, __VA_ARGS__), X(op, RP_COST_LATE, 2048, 2048, __VA_ARGS__)
 #define ONE(op, when, rows, n, ...) { op, when, { .in = { { rows, n } }, __VA_ARGS__ } }
 #define TWO(op, when, rows, n, ...) { op, when, { .in = { { rows, n }, { rows, n } }, __VA_ARGS__ } }
+#define WHERE(op, when, rows, n, ...) \
+    { op, when, { .in = { { rows, n }, { rows, n }, { rows, n } }, .int_inputs = RP_IN(0), .int_high = { 1 }, __VA_ARGS__ } }
 #define UNARY(op, ...) EACH_SIZE(ONE, op, __VA_ARGS__)
 #define BINARY(op, ...) EACH_SIZE(TWO, op, __VA_ARGS__)
 
@@ -46,6 +48,12 @@
       { .in = { { 1 }, { 2, experts }, { rows } }, OF_EXPERTS(2, experts), .stat_inputs = RP_IN(0) | RP_IN(1), \
         .attr = &(rp_attr_balance_loss){ 1.0 / (experts), 1.0f / (rows), -100 } } }
 #define GROUPED(when, rows, k, n, experts) { "grouped_matmul", when, { .in = { { rows, k }, { experts, n, k }, { rows } }, OF_EXPERTS(2, experts) } }
+#define BATCHED(when, batch, rows, k, n) \
+    { "batched_matmul", when, { .in = { { batch, rows, k }, { batch, k, n } }, .attr = &(rp_attr_batched_matmul){ false, false } } }
+#define GATHER(when, rows, n, picks) \
+    { "gather", when, \
+      { .in = { { rows, n }, { picks, 1 } }, .int_inputs = RP_IN(1), .int_high = { 0, (rows) - 1 }, .attr = &(rp_attr_dim){ 0 } } }
+#define MSE(op, when, rows, n, ...) { op, when, { .in = { { rows, n }, { rows, n } }, .attr = &(rp_attr_mse){ 1.0f / ((rows) * (n)) }, __VA_ARGS__ } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
 #define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0, 0 }
@@ -66,6 +74,10 @@ static const rp_cost_call calls[] = {
     CROSS_ENTROPY(RP_COST_LATE, 256, 32768),
     EMBEDDING(RP_COST_TINY, 2, 8, 8),       EMBEDDING(RP_COST_SLOW, 32, 64, 64),     EMBEDDING(RP_COST_SOON, 1024, 8192, 576),
     EMBEDDING(RP_COST_LATE, 2048, 32768, 576),
+    BATCHED(RP_COST_TINY, 2, 2, 8, 8),      BATCHED(RP_COST_SLOW, 2, 16, 64, 64),    BATCHED(RP_COST_SOON, 8, 128, 576, 576),
+    BATCHED(RP_COST_LATE, 16, 512, 64, 512),
+    GATHER(RP_COST_TINY, 2, 8, 2),          GATHER(RP_COST_SLOW, 32, 64, 32),        GATHER(RP_COST_SOON, 1024, 576, 1024),
+    GATHER(RP_COST_LATE, 2048, 2048, 2048),
     ROTARY(RP_COST_TINY, 1, 2, 1, 8),       ROTARY(RP_COST_SLOW, 1, 32, 9, 64),      ROTARY(RP_COST_SOON, 2, 512, 9, 64),
     ROTARY(RP_COST_LATE, 1, 2048, 32, 64),
     ROUTE(RP_COST_TINY, 2, 4, 1),           ROUTE(RP_COST_SLOW, 64, 16, 2),          ROUTE(RP_COST_SOON, 1024, 64, 4),
@@ -86,8 +98,13 @@ static const rp_cost_call calls[] = {
     EACH_SIZE(LAYER, "layernorm", .attr = &(rp_attr_norm){ .eps = 1e-5f }),
     EACH_SIZE(BATCH, "batch_norm", .attr = &(rp_attr_batch_norm){ 1e-5f, 0.1f }),
     BINARY("add", .name = NULL),
+    EACH_SIZE(RMS, "add", .name = NULL),       /* its backward: operands of one shape have none */
     BINARY("mul", .name = NULL),
+    BINARY("sub", .name = NULL),
+    BINARY("div", .name = NULL),
+    EACH_SIZE(WHERE, "where", .name = NULL),
     BINARY("swiglu", .name = NULL),
+    EACH_SIZE(MSE, "mse", .name = NULL),
     BINARY("concat", .attr = &(rp_attr_dim){ -1 }),
     EACH_SIZE(HALVES, "split", 0),
     UNARY("scale", .attr = &(rp_attr_scale){ 0.5f }),
@@ -95,6 +112,10 @@ static const rp_cost_call calls[] = {
     UNARY("silu", .name = NULL),
     UNARY("relu", .name = NULL),
     UNARY("relu2", .name = NULL),
+    UNARY("tanh", .name = NULL),
+    UNARY("sigmoid", .name = NULL),
+    UNARY("exp", .name = NULL),
+    UNARY("log", .name = NULL),
     UNARY("dropout", .attr = &(rp_attr_dropout){ 0.1f }),
     UNARY("cast", .attr = &(rp_attr_cast){ RP_BF16 }),
     UNARY("sum", .attr = &(rp_attr_dim){ -1 }),

@@ -95,7 +95,7 @@ rp_cost rp__cost_work(const rp_op_meta *call, rp_pass pass)
     const rp_op *op = call->op;
     int64_t elems   = 0;
 
-    if (pass == RP_BACKWARD && (!op->backward || !call->want_grad)) return (rp_cost){ 0 };
+    if (pass == RP_BACKWARD && !rp__op_runs_back(call)) return (rp_cost){ 0 };
     for (int i = 0; i < call->n_out; i++) elems += rp_meta_elems(&call->out[i]);
     rp_cost work = op->cost ? op->cost(call, pass) : rp__cost(call, pass, elems);
     return (rp_cost){ not_negative(work.flops), not_negative(work.read_bytes), not_negative(work.write_bytes), not_negative(work.comm_bytes) };

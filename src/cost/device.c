@@ -231,6 +231,7 @@ static void set_pass(rp_cost_table *t, const device *d, rp_dtype dtype, rp_pass 
     double seen = (back ? 10.0 / 3 : 4) * MORE_KEYS / element;      /* five products for three gradients, two for one result */
 
     set_row(t, &rp_op_matmul, dtype, pass, (rp_cost_row){ (1 + back) * KERNEL, rate, thin, longer });
+    set_row(t, &rp_op_batched_matmul, dtype, pass, (rp_cost_row){ (1 + back) * KERNEL, rate, thin, longer });
     set_row(t, &rp_op_grouped_matmul, dtype, pass, (rp_cost_row){ (1 + back) * KERNEL, rate, thin, longer });
     set_row(t, &rp_op_linear_cross_entropy, dtype, pass, (rp_cost_row){ (2 + 2 * back) * KERNEL, rate, thin, longer + rate / memory });
     set_row(t, &rp_op_attention, dtype, pass, (rp_cost_row){ (1 + 2 * back) * KERNEL, attention_share(d, dtype, pass) * peak, memory, seen });

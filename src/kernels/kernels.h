@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/philox.h"
 #include "kernels/optim.h"
+#include "kernels/pointwise.h"
 #include "kernels/step.h"
 #include "kernels/attention.h"
 #include "kernels/gemm.h"

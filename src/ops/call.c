@@ -49,7 +49,7 @@ static bool gradient_flows(const rp_op_meta *m, int i)
     const rp_op *op = m->op;
 
     if (op->no_grad_in >> i & 1) return false;
-    return op->backward || ((op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&m->in[i], &m->out[0]));
+    return op->backward || rp__op_passes(m, i);
 }
 
 static void drop_dead_gradients(rp_op_meta *m)

@@ -32,6 +32,16 @@ static inline bool rp__op_replays(const rp_op *op)
 {
     return !(op->flags & (RP_OP_COLLECTIVE | RP_OP_EFFECT | RP_OP_DECIDES)) || (op->flags & RP_OP_REPLAYS);
 }
+/* Is the gradient of input i the output's gradient itself, which the tape passes on? Backward does not compute it. */
+static inline bool rp__op_passes(const rp_op_meta *m, int i) { return (m->op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&m->in[i], &m->out[0]); }
+/* Does backward compute a wanted gradient? */
+static inline bool rp__op_runs_back(const rp_op_meta *m)
+{
+    bool runs = false;
+
+    for (int i = 0; i < m->n_in; i++) runs = runs || (m->in_grad[i] && !rp__op_passes(m, i));
+    return runs && m->want_grad && m->op->backward;
+}
 /* The outputs of a call, then its by-products: the declaration of the i-th, and its bit in `needs`. */
 static inline const rp_meta *rp__op_made(const rp_op_meta *m, int i) { return i < m->n_out ? &m->out[i] : &m->slot[i - m->n_out]; }
 static inline uint32_t rp__op_made_bit(const rp_op_meta *m, int i) { return i < m->n_out ? RP_OUT(i) : RP_SLOT(i - m->n_out); }

@@ -114,6 +114,51 @@ rp_cost rp__product_cost(const rp_op_meta *m, rp_pass pass, int x, int w, int64_
                       .write_bytes = m->in_grad[x] * x_bytes + m->in_grad[w] * w_bytes };
 }
 
+/* Extent `d` of y in an operand whose last extents are those of y. */
+static int64_t extent_in(const rp_meta *y, const rp_meta *in, int d)
+{
+    int at = d - (y->ndim - in->ndim);
+
+    return at < 0 ? 1 : in->dim[at];
+}
+
+bool rp__broadcast(rp_meta *y, const rp_meta *in)
+{
+    rp_meta to = *y;
+
+    to.ndim = in->ndim > y->ndim ? in->ndim : y->ndim;
+    for (int d = 0; d < to.ndim; d++) {
+        int64_t one = extent_in(&to, y, d), two = extent_in(&to, in, d);
+        if (one != two && one != 1 && two != 1) return false;
+        to.dim[d] = one == 1 ? two : one;
+    }
+    *y = to;
+    return true;
+}
+
+rp_spread rp__spread(const rp_meta *y, const rp_meta *a, const rp_meta *b, const rp_meta *c)
+{
+    const rp_meta *of[RP_SPREAD_OPERANDS] = { a, b, c };
+    rp_spread s  = { 0 };
+    uint32_t had = 0;
+
+    for (int d = 0; d < y->ndim; d++) {
+        uint32_t has = 0;
+        if (y->dim[d] == 1) continue;
+        for (int k = 0; k < RP_SPREAD_OPERANDS; k++)
+            if (of[k] && extent_in(y, of[k], d) != 1) has |= 1u << k;
+        if (s.ndim && has == had) {
+            s.dim[s.ndim - 1] *= y->dim[d];
+            continue;
+        }
+        for (int k = 0; k < RP_SPREAD_OPERANDS; k++) s.has[k] |= (has >> k & 1) << s.ndim;
+        s.dim[s.ndim++] = y->dim[d];
+        had             = has;
+    }
+    if (s.ndim) return s;
+    return (rp_spread){ .ndim = 1, .has = { !!a, !!b, !!c }, .dim = { 1 } };
+}
+
 rp_around rp__around(const rp_meta *m, int dim)
 {
     rp_around a = { 1, m->dim[dim], 1 };
@@ -133,25 +178,6 @@ void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value)
     rp_tensor *grad = c->grad_in[in];
 
     rp_elem_put(grad, element, c->grad_adds[in] ? rp_elem_get(grad, element) + value : value);
-}
-
-void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter)
-{
-    int64_t n = rp_meta_elems(&c->meta->in[0]);
-
-    if (kernel) kernel(c->meta->in[0].dtype, rp__data(c->in[0]), rp__data(c->out[0]), n, rp__on(c->meta));
-    for (int64_t e = 0; e < n && !kernel; e++) rp_elem_put(c->out[0], e, f(rp_elem_get(c->in[0], e), parameter));
-}
-
-void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
-                        double parameter)
-{
-    int64_t n = rp_meta_elems(&c->meta->in[0]);
-
-    if (kernel)
-        kernel(of->m.dtype, rp__data(of), rp__data(c->grad_out[0]), rp__data(c->grad_in[0]), rp__grad_dtype(c, 0), c->grad_adds[0], n, rp__on(c->meta));
-    for (int64_t e = 0; e < n && !kernel; e++)
-        rp__elem_grad(c, 0, e, rp_elem_get(c->grad_out[0], e) * slope(rp_elem_get(of, e), parameter));
 }
 
 /* The first element outside; its index, or count if there is none. `dense` NULL: element by element. */

@@ -36,6 +36,11 @@ rp_cost rp__cost(const rp_op_meta *m, rp_pass pass, int64_t flops);
 /* Cost of y = x w, with in[x] and in[w]; flops are those of forward. Backward reads each operand once, for the gradient of the other. */
 rp_cost rp__product_cost(const rp_op_meta *m, rp_pass pass, int x, int w, int64_t flops);
 
+/* Grows y's shape so that `in` broadcasts to it by numpy's rules. False and y unchanged if it cannot. */
+bool rp__broadcast(rp_meta *y, const rp_meta *in);
+/* How operands, which may be NULL, broadcast to y. */
+rp_spread rp__spread(const rp_meta *y, const rp_meta *a, const rp_meta *b, const rp_meta *c);
+
 /* A tensor as [outer, n, inner], where n is one dimension. */
 typedef struct { int64_t outer, n, inner; } rp_around;
 rp_around rp__around(const rp_meta *m, int dim);
@@ -48,12 +53,6 @@ void *rp__data_at(const rp_tensor *t, int64_t element);
 
 /* Assigns or adds one element of a gradient, as grad_adds says. Each element must be written only once. */
 void rp__elem_grad(const rp_op_call *c, int in, int64_t element, double value);
-
-/* For ops with one input, one output of the same shape and no slot: y = f(x, parameter) and dx = dy * slope(of, parameter). `of` is
- * the input or the output, whichever the op needs. They run the kernel, or the reference f or slope if the kernel is NULL. */
-void rp__unary_forward(const rp_op_call *c, rp_kernel_relu_forward *kernel, double (*f)(double x, double parameter), double parameter);
-void rp__unary_backward(const rp_op_call *c, rp_kernel_relu_backward *kernel, const rp_tensor *of, double (*slope)(double x, double parameter),
-                        double parameter);
 
 /* Checks that each element of an int32 input is in [0, limit), or equals *other if `other` is given. An unchanged tensor is read once, not at each call.
  * The message: "embedding: token id 7 at position 3 is outside [0, 5)", with the name "token id" and the place "at position". errors RP_ERR_ARG */

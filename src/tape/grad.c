@@ -153,11 +153,6 @@ static rp_status pass_on(rp_tape *tape, const tape_input *in, rp_tensor *g)
     return RP_OK;
 }
 
-static bool passes(const tape_call *c, int i)
-{
-    return (c->meta.op->flags & RP_OP_GRAD_PASS) && rp_meta_same(&c->in[i].m, &c->meta.out[0]);
-}
-
 static rp_status open_needs(rp_tape *tape, const tape_call *c, rp_op_call *run)
 {
     uint32_t needs = c->meta.needs;
@@ -255,7 +250,7 @@ static rp_status open_apart(rp_tape *tape, const tape_call *c, int i, rp_tensor 
 /* Does the op write into the value's own gradient? */
 static bool direct(const rp_tape *tape, const tape_call *c, int i)
 {
-    return rp__input_wants(tape, c, i) && !passes(c, i) && !apart(tape, c, i);
+    return rp__input_wants(tape, c, i) && !rp__op_passes(&c->meta, i) && !apart(tape, c, i);
 }
 
 /* Inputs that are parts of one value share its gradient. It is prepared once for all of them. */
@@ -279,7 +274,7 @@ static rp_status open_grads(rp_tape *tape, const tape_call *c, rp_op_call *run)
 {
     for (int i = 0; i < c->meta.n_in; i++) {
         if (direct(tape, c, i)) RP_TRY(open_direct(tape, c, i, run));
-        else if (rp__input_wants(tape, c, i) && !passes(c, i)) RP_TRY(open_apart(tape, c, i, &run->grad_in[i]));
+        else if (rp__input_wants(tape, c, i) && !rp__op_passes(&c->meta, i)) RP_TRY(open_apart(tape, c, i, &run->grad_in[i]));
     }
     return RP_OK;
 }
@@ -294,7 +289,7 @@ static rp_status after_call(rp_tape *tape, const tape_call *c, rp_op_call *run)
     }
     for (int i = 0; i < c->meta.n_in; i++) {
         if (!rp__input_wants(tape, c, i) || direct(tape, c, i)) continue;
-        RP_TRY(pass_on(tape, &c->in[i], passes(c, i) ? run->grad_out[0] : run->grad_in[i]));
+        RP_TRY(pass_on(tape, &c->in[i], rp__op_passes(&c->meta, i) ? run->grad_out[0] : run->grad_in[i]));
     }
     return RP_OK;
 }
@@ -306,7 +301,7 @@ rp_status rp__call_backward(rp_tape *tape, const tape_call *c)
     bool computes    = false;
 
     for (int i = 0; i < c->meta.n_out; i++) run.grad_out[i] = tape->value[rp__call_makes(tape, c)[i]].grad;
-    for (int i = 0; i < c->meta.n_in; i++) computes = computes || (rp__input_wants(tape, c, i) && !passes(c, i));
+    for (int i = 0; i < c->meta.n_in; i++) computes = computes || (rp__input_wants(tape, c, i) && !rp__op_passes(&c->meta, i));
     if (computes) {
         RP_TRY_GOTO(open_needs(tape, c, &run));
         RP_TRY_GOTO(open_grads(tape, c, &run));

@@ -22,8 +22,11 @@ PYTHON
 #> matmul                fp64  forward 
 #> matmul                fp64  backward
 #> add                   fp32  forward 
+#> add                   fp32  backward
 #> add                   bf16  forward 
+#> add                   bf16  backward
 #> add                   fp64  forward 
+#> add                   fp64  backward
 #> others                fp32  forward 
 #> others                fp32  backward
 #> others                bf16  forward 

@@ -28,6 +28,12 @@
 static const struct { const rp_op *op; rp_op_case test; } forms[] = {
     { &rp_op_add, { "packs", .in = { { 3, 720 }, { 3, 720 } } } },
     { &rp_op_mul, { "packs", .in = { { 3, 720 }, { 3, 720 } } } },
+    { &rp_op_div, { "rows of groups", .in = { { 40, 72 }, { 72 } }, .shift = 2 } },
+    { &rp_op_div, { "rows of a block", .in = { { 3, 300 }, { 3, 1 } }, .shift = 2 } },
+    { &rp_op_where, { "packs", .in = { { 3, 720 }, { 3, 720 }, { 3, 720 } }, INT_IN(0, 0, 1) } },
+    { &rp_op_gather, { "packs", .in = { { 9, 16 }, { 40, 1 } }, OF_DIM(0), INT_IN(1, 0, 8) } },
+    { &rp_op_batched_matmul, { "tensor cores", .in = { { 3, 40, 72 }, { 72, 80 } }, .attr = &(rp_attr_batched_matmul){ false, false } } },
+    { &rp_op_mse, { "packs", .in = { { 9, 720 }, { 9, 720 } }, .attr = &(rp_attr_mse){ 0.01f } } },
     { &rp_op_gelu, { "packs", .in = { { 3, 40 } }, .attr = &(rp_attr_gelu){ true } } },
     { &rp_op_swiglu, { "packs", .in = { { 3, 40 }, { 3, 40 } } } },
     { &rp_op_dropout, { "packs", .in = { { 3, 40 } }, .attr = &(rp_attr_dropout){ 0.3f } } },

@@ -74,7 +74,7 @@ double input_value(const one_call *c, int in, int64_t element)
     if (t->ascending & RP_IN(in)) return ascending_value(c, in, element);
     double u = uniform(c, INPUTS, in, element);
     if (t->int_inputs & RP_IN(in)) return t->int_low[in] + floor((u + 1) / 2.00001 * (1 + t->int_high[in] - t->int_low[in]));
-    return rounded(input_dtype(t, in, c->round_to), u * (t->scale ? t->scale : 1));
+    return rounded(input_dtype(t, in, c->round_to), t->shift + u * (t->scale ? t->scale : 1));
 }
 
 double grad_out_value(const one_call *c, int out, int64_t element)

@@ -350,7 +350,7 @@ static void check_cost(const cell *at, const one_call *base)
     rp_ctx *shapes = cell_ctx(at->where, true);
 
     check_cost_of_pass(at, base, shapes, RP_FORWARD);
-    if (base->m.want_grad && at->op->backward) check_cost_of_pass(at, base, shapes, RP_BACKWARD);
+    if (rp__op_runs_back(&base->m)) check_cost_of_pass(at, base, shapes, RP_BACKWARD);
     test_ctx_free(shapes);
 }
 

@@ -46,7 +46,8 @@ typedef struct { const char *op; size_t at, bytes; } field;
 
 /* Every integer of every attribute in reprise/ops.h. */
 static const field fields[] = {
-    FIELD("sum", rp_attr_dim, dim), FIELD("mean", rp_attr_dim, dim), FIELD("max", rp_attr_dim, dim), FIELD("concat", rp_attr_dim, dim),
+    FIELD("sum", rp_attr_dim, dim), FIELD("mean", rp_attr_dim, dim), FIELD("max", rp_attr_dim, dim), FIELD("gather", rp_attr_dim, dim),
+    FIELD("concat", rp_attr_dim, dim),
     FIELD("split", rp_attr_split, dim), FIELD("split", rp_attr_split, n), FIELD("split", rp_attr_split, length[0]),
     FIELD("split", rp_attr_split, length[1]), FIELD("split", rp_attr_split, length[7]),
     FIELD("all_gather", rp_attr_whole, ndim), FIELD("all_gather", rp_attr_whole, dim[0]), FIELD("all_gather", rp_attr_whole, dim[1]),

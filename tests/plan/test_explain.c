@@ -160,33 +160,53 @@ static int64_t fallbacks(const char *device, const char *family)
     return n;
 }
 
-static int64_t fallbacks_of_add(const char *device, rp_dtype dtype)
+static void apply_case(rp_ctx *ctx, const rp_op *op, const rp_op_case *c, rp_dtype dtype)
 {
-    rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .device = device, .threads = 1, .shapes_only = true });
-    rp_meta meta  = rp_meta_2d(dtype, 3, 4);
-    rp_tensor *in[2] = { 0 }, *out = NULL;
+    rp_tensor *in[RP_MAX_IN] = { 0 }, *out[RP_MAX_OUT] = { 0 };
+    int n = 0;
+
+    for (; n < RP_MAX_IN && c->in[n][0]; n++) {
+        rp_meta m = { .dtype = c->int_inputs & RP_IN(n) ? RP_I32 : dtype };
+        while (m.ndim < RP_MAX_DIM && c->in[n][m.ndim]) m.dim[m.ndim] = c->in[n][m.ndim], m.ndim++;
+        assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &in[n]));
+    }
+    assert_ok(ctx, rp_apply(ctx, op->name, c->attr, in, n, out));
+    for (int i = 0; i < RP_MAX_IN; i++) rp_tensor_unref(in[i]);
+    for (int i = 0; i < RP_MAX_OUT; i++) rp_tensor_unref(out[i]);
+}
+
+/* After a call of every valid case of the op. */
+static rp_tape_stats stats_of_cases(const char *device, const char *name, rp_dtype dtype)
+{
+    rp_ctx *ctx     = test_ctx(&(rp_ctx_options){ .device = device, .threads = 1, .shapes_only = true });
+    const rp_op *op = rp__op_find(name);
     rp_tape_stats stats;
 
-    for (int i = 0; i < 2; i++) assert_ok(ctx, rp_tensor_new(ctx, &meta, RP_MEM_TEMP, &in[i]));
-    assert_ok(ctx, rp_apply(ctx, "add", NULL, in, 2, &out));
+    for (int i = 0; i < op->n_case; i++)
+        if (op->cases[i].expect == RP_OK) apply_case(ctx, op, &op->cases[i], dtype);
     rp__tape_stats(ctx, &stats);
-    rp_tensor_unref(in[0]), rp_tensor_unref(in[1]), rp_tensor_unref(out);
     test_ctx_free(ctx);
-    return stats.host_fallback_ops;
+    assert_true(stats.n_calls > 0);
+    return stats;
 }
 
 static void calls_without_kernels_of_the_device_are_counted(void **state)
 {
     static const char *const families[] = { "llama3", "gpt2", "gemma3", "mixtral_balanced", "qwen3_moe_balanced" };
+    static const char *const ops[]      = { "add", "sub", "mul", "div", "where", "tanh", "sigmoid", "exp", "log", "gather", "batched_matmul", "mse" };
 
     (void)state;
     for (int i = 0; i < RP_COUNT(families); i++) {
         assert_int_equal(fallbacks("cpu", families[i]), 0);
         if (fallbacks("emu", families[i])) fail_msg("%s: %" PRId64 " calls", families[i], fallbacks("emu", families[i]));
     }
-    assert_int_equal(fallbacks_of_add("emu", RP_F32), 0);
-    assert_int_equal(fallbacks_of_add("emu", RP_F64), 1);       /* no kernel takes fp64 */
-    assert_int_equal(fallbacks_of_add("cpu", RP_F64), 0);
+    for (int i = 0; i < RP_COUNT(ops); i++) {
+        rp_tape_stats wide = stats_of_cases("emu", ops[i], RP_F64);
+        assert_int_equal(stats_of_cases("emu", ops[i], RP_F32).host_fallback_ops, 0);
+        assert_int_equal(stats_of_cases("emu", ops[i], RP_BF16).host_fallback_ops, 0);
+        assert_int_equal(wide.host_fallback_ops, wide.n_calls);       /* no kernel takes fp64 */
+        assert_int_equal(stats_of_cases("cpu", ops[i], RP_F64).host_fallback_ops, 0);
+    }
 }
 
 static void slots_classes_owners_and_modules_sum_to_what_a_run_measures(void **state)

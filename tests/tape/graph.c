@@ -25,7 +25,13 @@ typedef struct {
 static const kind kinds[] = {
     { "add", NULL, 2, SQUARE, { 0 }, 0, false, false },
     { "add", NULL, 2, SQUARE, { 0 }, 0, false, false },
+    { "add", NULL, 1, SQUARE, { LEAF_BIAS }, 1, false, false },
+    { "sub", NULL, 2, SQUARE, { 0 }, 0, false, false },
     { "mul", NULL, 2, SQUARE, { 0 }, 0, true, false },
+    { "mul", NULL, 1, SQUARE, { LEAF_GAIN }, 1, false, false },
+    { "tanh", NULL, 1, FLAT, { 0 }, 0, false, false },
+    { "sigmoid", NULL, 1, SQUARE, { 0 }, 0, false, false },
+    { "batched_matmul", &(rp_attr_batched_matmul){ false, true }, 2, SQUARE, { 0 }, 0, true, false },
     { "swiglu", NULL, 2, SQUARE, { 0 }, 0, true, false },
     { "scale", &(rp_attr_scale){ -0.7f }, 1, FLAT, { 0 }, 0, false, false },
     { "gelu", &(rp_attr_gelu){ false }, 1, SQUARE, { 0 }, 0, false, false },

@@ -1,4 +1,4 @@
-/* kernels/cpu/embedding.c -- gathers rows of a table by id, and sums the gradients of each row. */
+/* kernels/cpu/embedding.c -- gathers rows of a table by id, and elements by index, and sums the gradients of each row or element. */
 #include "kernels/cpu/blocks.h"
 #include "kernels/cpu/quant.h"
 #include "kernels/order.h"
@@ -93,4 +93,82 @@ void RP_AT_LEVEL(embedding_backward)(rp_dtype dtype, const void *dy, const int32
     int64_t bytes = first[vocab] * n * width_of(dtype) + (adds ? 0 : vocab * n * width_of(dtable_dtype));
 
     rp__team_ranges(on->threads, vocab * c.blocks, 1, bytes, sum_blocks, &c);
+}
+
+/* ---- elements by index along one dimension ---- */
+
+typedef struct {
+    rp_dtype dtype, to_dtype;
+    const rp_gather_shape *g;
+    const void *from;           /* x or dy */
+    const int32_t *index;
+    void *to;                   /* y or dx */
+    float *sums;                /* NULL: terms are added to dx */
+    bool adds;
+    int64_t blocks;             /* of columns */
+} indexed;
+
+/* The index of column `at` of row o, j of y. */
+static int64_t index_at(const indexed *c, int64_t row, int64_t at)
+{
+    return c->index[rp__spread_at(&c->g->index, RP_SPREAD_ALL, row * c->g->inner + at).of[0]];
+}
+
+/* Items: rows of y. */
+static void gather_rows_of(const void *arg, int64_t from, int64_t to)
+{
+    const indexed *c = arg;
+    int64_t inner = c->g->inner, bytes = width_of(c->dtype);
+
+    for (int64_t row = from; row < to; row++) {
+        int64_t first = row / c->g->m * c->g->n;
+        uint8_t *y    = (uint8_t *)c->to + row * inner * bytes;
+        for (int64_t i = 0; i < inner; i += c->g->shared ? inner : 1)
+            memcpy(y + i * bytes, (const uint8_t *)c->from + ((first + index_at(c, row, i)) * inner + i) * bytes,
+                   (size_t)((c->g->shared ? inner : 1) * bytes));
+    }
+}
+
+void RP_AT_LEVEL(gather_forward)(rp_dtype dtype, const rp_gather_shape *g, const void *x, const int32_t *index, void *y, const rp_on *on)
+{
+    indexed c = { .dtype = dtype, .g = g, .from = x, .index = index, .to = y };
+
+    rp__team_ranges(on->threads, g->outer * g->m, 1, 2 * g->outer * g->m * g->inner * width_of(dtype), gather_rows_of, &c);
+}
+
+/* Adds row `row` of dy, columns [at, at + width), to the sums. */
+static void add_indexed(const indexed *c, float *sums, int64_t row, int64_t at, int64_t width)
+{
+    int64_t first = row / c->g->m * c->g->n, inner = c->g->inner, which = c->g->shared ? index_at(c, row, 0) : 0;
+
+    for (int64_t i = at; i < at + width; i++) {
+        int64_t n = c->g->shared ? which : index_at(c, row, i);
+        sums[(first + n) * inner + i] += f32_at(c->dtype, c->from, row * inner + i);
+    }
+}
+
+/* Items: blocks of columns of the rows of one outer index. */
+static void sum_indexed(const void *arg, int64_t from, int64_t to)
+{
+    const indexed *c = arg;
+    int64_t inner = c->g->inner, n = c->g->n;
+
+    for (int64_t b = from; b < to; b++) {
+        int64_t outer = b / c->blocks, at = b % c->blocks * BLOCK, width = block_width(at, inner);
+        float *sums   = c->sums ? c->sums : c->to;
+        for (int64_t r = 0; r < n && (c->sums || !c->adds); r++) memset(sums + (outer * n + r) * inner + at, 0, (size_t)width * sizeof *sums);
+        for (int64_t j = 0; j < c->g->m; j++) add_indexed(c, sums, outer * c->g->m + j, at, width);
+        for (int64_t r = 0; r < n && c->sums; r++) {
+            int64_t first = (outer * n + r) * inner + at;
+            row_store_add(c->to_dtype, c->to, first, width, sums + first, c->adds);
+        }
+    }
+}
+
+void RP_AT_LEVEL(gather_backward)(rp_dtype dtype, const rp_gather_shape *g, const void *dy, const int32_t *index, void *dx, rp_dtype dx_dtype, bool adds,
+                                  float *sums, const rp_on *on)
+{
+    indexed c = { dtype, dx_dtype, g, dy, index, dx, dx_dtype == RP_BF16 ? sums : NULL, adds, (g->inner + BLOCK - 1) / BLOCK };
+
+    rp__team_ranges(on->threads, g->outer * c.blocks, 1, g->outer * (g->m + g->n) * g->inner * width_of(dtype), sum_indexed, &c);
 }

@@ -100,80 +100,77 @@ INLINE wide silu_slope(wide x)
 }
 
 INLINE wide relu(wide x) { return wide_select(x < 0.0f, wide_of(0), x); }
-INLINE wide relu_slope(wide y) { return wide_select(y > 0.0f, wide_of(1), wide_of(0)); }
 
-#define UNARY(name) \
-    INLINE wide name##_of(wide x, wide same, float factor) { return (void)same, (void)factor, name(x); } \
-    INLINE wide name##_gradient(wide x, wide dy, float factor) { return (void)factor, dy * name##_slope(x); } \
-    static void name##_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_of); } \
-    static void name##_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_gradient); } \
-    void RP_AT_LEVEL(name##_forward)(rp_dtype dtype, const void *x, void *y, int64_t n, const rp_on *on) \
-    { \
-        flat_run(on, n, name##_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y }); \
-    } \
-    void RP_AT_LEVEL(name##_backward)(rp_dtype dtype, const void *x, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t n, \
-                                      const rp_on *on) \
-    { \
-        flat_run(on, n, name##_gradient_range, \
-                 &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = x, .b = dy, .to = dx, .adds = adds }); \
-    }
+/* The square of exp(x / 2) exceeds the range of fp32 where exp(x) does; wide_exp stops at 88. */
+INLINE wide exp_or_inf(wide x)
+{
+    wide half = wide_exp(0.5f * x);
 
-UNARY(gelu_tanh)
-UNARY(gelu_erf)
-UNARY(silu)
-UNARY(relu)
+    return wide_select(x > 88.0f, half * half, wide_exp(x));
+}
 
-/* ---- two operands, or one and a factor ---- */
-
-INLINE wide add(wide a, wide b, float factor) { return (void)factor, a + b; }
-INLINE wide mul(wide a, wide b, float factor) { return (void)factor, a * b; }
-INLINE wide scale(wide a, wide same, float factor) { return (void)same, factor * a; }
-INLINE wide softcap(wide x, wide same, float cap) { return cap * wide_tanh(x / cap, &same); }
-
-INLINE wide softcap_gradient(wide x, wide dy, float cap)
+INLINE wide softcap_slope(wide x, wide cap)
 {
     wide slope;
 
     (void)wide_tanh(x / cap, &slope);
-    return dy * slope;
+    return slope;
 }
+
+/* The function at x, and its slope at x or, where the op keeps the output instead, at y = the function. p is the parameter. */
+#define UNARY(name, value, slope) \
+    INLINE wide name##_value(wide x, wide same, float factor) \
+    { \
+        wide p = wide_of(factor), t; \
+        return (void)same, (void)p, (void)t, (value); \
+    } \
+    INLINE wide name##_gradient(wide x, wide dy, float factor) \
+    { \
+        wide p = wide_of(factor), y = x; \
+        return (void)p, (void)x, (void)y, dy * (slope); \
+    } \
+    static void name##_forward(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_value); } \
+    static void name##_backward(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, name##_gradient); }
+
+UNARY(scale, p * x, p)
+UNARY(softcap, p * wide_tanh(x / p, &t), softcap_slope(x, p))
+UNARY(gelu_tanh, gelu_tanh(x), gelu_tanh_slope(x))
+UNARY(gelu_erf, gelu_erf(x), gelu_erf_slope(x))
+UNARY(silu, silu(x), silu_slope(x))
+UNARY(relu, relu(x), wide_select(y > 0.0f, wide_of(1), wide_of(0)))
+UNARY(relu2, relu(x) * relu(x), 2.0f * wide_sqrt(y))
+UNARY(tanh, wide_tanh(x, &t), 1.0f - y * y)
+UNARY(sigmoid, wide_sigmoid(x), y * (1.0f - y))
+UNARY(exp, exp_or_inf(x), y)
+UNARY(log, wide_log(x), 1.0f / x)
+
+static rp_team_range *const forward_of[] = {
+#define RP_UNARY(NAME, name) [RP_UNARY_##NAME] = name##_forward,
+#include "kernels/pointwise.def"
+};
+
+static rp_team_range *const backward_of[] = {
+#define RP_UNARY(NAME, name) [RP_UNARY_##NAME] = name##_backward,
+#include "kernels/pointwise.def"
+};
+
+void RP_AT_LEVEL(unary_forward)(rp_unary f, rp_dtype dtype, const void *x, float parameter, void *y, int64_t n, const rp_on *on)
+{
+    flat_run(on, n, forward_of[f], &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y, .factor = parameter });
+}
+
+void RP_AT_LEVEL(unary_backward)(rp_unary f, rp_dtype dtype, const void *of, float parameter, const void *dy, void *dx, rp_dtype dx_dtype, bool adds,
+                                 int64_t n, const rp_on *on)
+{
+    flat_run(on, n, backward_of[f],
+             &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = of, .b = dy, .to = dx, .factor = parameter, .adds = adds });
+}
+
+/* ---- two operands ---- */
 
 INLINE wide swiglu(wide gate, wide up, float factor) { return (void)factor, silu(gate) * up; }
 
-static void add_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, add); }
-static void mul_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, mul); }
-static void scale_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, scale); }
-static void softcap_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, softcap); }
-static void softcap_gradient_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, softcap_gradient); }
 static void swiglu_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, swiglu); }
-
-void RP_AT_LEVEL(add)(rp_dtype dtype, const void *a, const void *b, void *to, int64_t n, const rp_on *on)
-{
-    flat_run(on, n, add_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = a, .b = b, .to = to });
-}
-
-void RP_AT_LEVEL(mul)(rp_dtype dtype, const void *a, const void *b, void *to, rp_dtype to_dtype, bool adds, int64_t n, const rp_on *on)
-{
-    flat_run(on, n, mul_range, &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = a, .b = b, .to = to, .adds = adds });
-}
-
-void RP_AT_LEVEL(scale)(rp_dtype dtype, const void *x, float factor, void *to, rp_dtype to_dtype, bool adds, int64_t n, const rp_on *on)
-{
-    flat_run(on, n, scale_range,
-             &(flat){ .dtype = dtype, .to_dtype = to_dtype, .a = x, .to = to, .factor = factor, .adds = adds });
-}
-
-void RP_AT_LEVEL(softcap_forward)(rp_dtype dtype, const void *x, float cap, void *y, int64_t n, const rp_on *on)
-{
-    flat_run(on, n, softcap_range, &(flat){ .dtype = dtype, .to_dtype = dtype, .a = x, .to = y, .factor = cap });
-}
-
-void RP_AT_LEVEL(softcap_backward)(rp_dtype dtype, const void *x, float cap, const void *dy, void *dx, rp_dtype dx_dtype, bool adds,
-                                   int64_t n, const rp_on *on)
-{
-    flat_run(on, n, softcap_gradient_range,
-             &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .a = x, .b = dy, .to = dx, .factor = cap, .adds = adds });
-}
 
 void RP_AT_LEVEL(swiglu_forward)(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, const rp_on *on)
 {
@@ -219,4 +216,46 @@ void RP_AT_LEVEL(swiglu_backward)(rp_dtype dtype, const void *gate, const void *
     swiglu_gradients c = { dtype, dgate_dtype, dup_dtype, gate, up, dy, dgate, dup, dgate_adds, dup_adds };
 
     rp__team_ranges(on->threads, n, STEP, n * 5 * width_of(dtype), swiglu_backward_range, &c);
+}
+
+/* ---- the squared error: a block's sum is computed by one thread, lane by lane ---- */
+
+typedef struct {
+    rp_dtype dtype;
+    const void *a, *b;
+    float *sums;
+    int64_t n;
+} squares;
+
+static void mse_blocks(const void *arg, int64_t from, int64_t to)
+{
+    const squares *c = arg;
+
+    for (int64_t block = from; block < to; block++) {
+        int64_t at = block * RP_MSE_BLOCK, end = c->n - at < RP_MSE_BLOCK ? c->n : at + RP_MSE_BLOCK;
+        wide sum = { 0 };
+        for (; at < end; at += WIDE) {
+            int64_t width = wide_width(at, end);
+            wide d        = wide_load(c->dtype, c->a, at, width) - wide_load(c->dtype, c->b, at, width);
+            sum += d * d;
+        }
+        c->sums[block] = wide_sum(sum);
+    }
+}
+
+void RP_AT_LEVEL(mse_sums)(rp_dtype dtype, const void *a, const void *b, float *sums, int64_t n, const rp_on *on)
+{
+    squares c = { dtype, a, b, sums, n };
+
+    rp__team_ranges(on->threads, (n + RP_MSE_BLOCK - 1) / RP_MSE_BLOCK, 1, 2 * n * width_of(dtype), mse_blocks, &c);
+}
+
+INLINE wide scaled_difference(wide a, wide b, float factor) { return factor * (a - b); }
+static void mse_range(const void *f, int64_t from, int64_t to) { flat_range(f, from, to, scaled_difference); }
+
+void RP_AT_LEVEL(mse_backward)(rp_dtype dtype, const void *a, const void *b, float weight, const float *dloss, void *d, rp_dtype d_dtype, bool adds,
+                               int64_t n, const rp_on *on)
+{
+    flat_run(on, n, mse_range,
+             &(flat){ .dtype = dtype, .to_dtype = d_dtype, .a = a, .b = b, .to = d, .factor = 2 * weight * *dloss, .adds = adds });
 }

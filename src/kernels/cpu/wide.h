@@ -201,6 +201,26 @@ INLINE wide wide_exp(wide x)
 }
 #endif
 
+/* log(x), within about 2 ulp; -inf for 0, NaN below it. x = 2^n (1 + f) with f in [-0.293, 0.415]; the polynomial is log(1 + f) - f + f^2 / 2. */
+INLINE wide wide_log(wide x)
+{
+    wide_int part = (wide_int)(((wide_bits)x - 0x3f3504f3u) & 0xff800000u);
+    wide n = (wide)((part >> 23) + 0x4b400000) - 12582912.0f, f = (wide)((wide_int)x - part) - 1.0f, s = f * f;
+    wide p = 0.0675803551f * f - 0.11686771f, y;
+
+    p = p * f + 0.118888984f;
+    p = p * f - 0.12403608f;
+    p = p * f + 0.14219166f;
+    p = p * f - 0.16668109f;
+    p = p * f + 0.200021453f;
+    p = p * f - 0.250000075f;
+    p = p * f + 0.333333121f;
+    y = p * f * s - 0.5f * s + 1.42860677e-6f * n;
+    y = 0.693145752f * n + (f + y);
+    y = wide_select(x > 0.0f, y, wide_select(x == 0.0f, wide_of(-INFINITY), wide_of(NAN)));
+    return wide_select(x == wide_of(INFINITY), x, y);
+}
+
 /* 1 / x for a normal x, within about 1 ulp: an estimate and one Newton step, or a division if the level has no estimate. */
 INLINE wide wide_reciprocal(wide x)
 {

@@ -11,6 +11,7 @@
 #define PACK 8
 #define FLAT_THREADS 256        /* of a block of the kernels over single elements */
 #define ROW_THREADS 256         /* of a block of the kernels over rows: one row of 256 threads or eight rows of 32 */
+#define MSE_BLOCK 4096          /* RP_MSE_BLOCK */
 #define GPU_PARTS 128           /* parts of rows whose sums are added in order */
 
 /* The step block (device/launch.h). The host writes the values, kernels the results. Numbers of equal size lie together, so there is no padding. */
@@ -24,6 +25,14 @@ typedef struct { u64 squares, results; i64 n; double most; } step_norm_args;
 
 /* to (+)= formula(x, y, factor) */
 typedef struct { u64 x, y, to; i64 n; float factor; int dtype, to_dtype, adds, packed, padding; } flat_args;
+/* Operands that broadcast: rp_spread, with n elements of y. sums: `to` is a gradient of `elems` elements that sums `terms` terms for each, and a block
+ * computes `lanes` of them. flat: all operands have y's shape. */
+typedef struct {
+    u64 dy, a, b, mask, to;
+    i64 n, elems, terms, dim[8];
+    unsigned has_a, has_b, has_mask, kept;
+    int ndim, dtype, to_dtype, adds, sums, flat, packed, lanes;
+} spread_args;
 typedef struct { u64 gate, up, dy, dgate, dup; i64 n; int dtype, dgate_dtype, dup_dtype, dgate_adds, dup_adds, packed; } swiglu_args;
 typedef struct { u64 x, to; i64 rows, n; u64 key, stream; float p, kept; int dtype, to_dtype, adds, packed; } dropout_args;
 
@@ -32,6 +41,9 @@ typedef struct { u64 to; i64 n; float value; int dtype; } fill_args;
 typedef struct { u64 parts, to; i64 stride, ranks, n; int dtype, to_dtype, adds, packed; } parts_args;
 typedef struct { u64 table, ids, y; i64 count, n; int dtype, packed; } embedding_args;
 typedef struct { u64 dy, order, first, dtable; i64 vocab, n; int dtype, dtable_dtype, adds, packed; } embedding_backward_args;
+/* rp_gather_shape. from: x or dy; to: y, or the sums of dx in fp32 */
+typedef struct { u64 from, index, to; i64 outer, m, n, inner, dim[8]; unsigned has_index; int ndim, dtype, shared, packed, padding; } gather_args;
+typedef struct { u64 a, b, sums, d, weight, dloss; i64 n; int dtype, d_dtype, adds, packed; } mse_args;
 typedef struct { u64 x, positions, cosine, sine, to; i64 tokens, heads, d, half; float sign; int dtype, to_dtype, adds; } rotary_args;
 typedef struct { u64 from, other, place, factor, to; i64 tokens, k, n; int dtype, to_dtype, adds, packed, team, padding; } places_args;
 

@@ -22,6 +22,26 @@ FN i64 smaller(i64 one, i64 two) { return one < two ? one : two; }
 /* n / d, both at least 0. Division of 64 bits takes many instructions. */
 FN i64 quotient(i64 n, i64 d) { return (u64)(n | d) >> 32 ? n / d : (i64)((u32)n / (u32)d); }
 
+/* The element that belongs to item i, in row-major order, of the extents in `over`, in an operand that has the extents in `has` (rp_spread). */
+#define ALL_EXTENTS 0xffffffffu
+FN i64 spread_place(const i64 *dim, int ndim, u32 has, u32 over, i64 i)
+{
+    i64 at = 0, step = 1;
+
+    for (int d = ndim - 1; d >= 0; d--) {
+        i64 index = 0;
+        if (over >> d & 1) {
+            i64 rest = quotient(i, dim[d]);
+            index = i - rest * dim[d];
+            i     = rest;
+        }
+        if (!(has >> d & 1)) continue;
+        at += index * step;
+        step *= dim[d];
+    }
+    return at;
+}
+
 FN void quad_floats(quad q, float *v)
 {
     UNROLL for (int j = 0; j < 4; j++) v[j] = FLOAT(q.w[j]);

@@ -42,3 +42,22 @@ void rp__gpu_op_cross_entropy_unfold(rp_dtype dtype, const void *logits, float c
 
     gpu_line(on, &rp__gpu_cross_entropy_gradient, gpu_row_blocks(rows, args.team), &args);
 }
+
+_Static_assert(MSE_BLOCK == RP_MSE_BLOCK, "mse_sums has the blocks of kernels/pointwise.h");
+
+void rp__gpu_op_mse_sums(rp_dtype dtype, const void *a, const void *b, float *sums, int64_t n, const rp_on *on)
+{
+    mse_args args = { .a = gpu_address(a), .b = gpu_address(b), .sums = gpu_address(sums), .n = n, .dtype = (int)dtype,
+                      .packed = gpu_packed(0, a, b, NULL, NULL) };
+
+    gpu_line(on, &rp__gpu_mse_sums, gpu_blocks(n, MSE_BLOCK), &args);
+}
+
+void rp__gpu_op_mse_backward(rp_dtype dtype, const void *a, const void *b, float weight, const float *dloss, void *d, rp_dtype d_dtype, bool adds,
+                             int64_t n, const rp_on *on)
+{
+    mse_args args = { .a = gpu_address(a), .b = gpu_address(b), .d = gpu_address(d), .weight = gpu_weight(on, weight), .dloss = gpu_address(dloss), .n = n,
+                      .dtype = (int)dtype, .d_dtype = (int)d_dtype, .adds = adds, .packed = gpu_packed(0, a, b, d, NULL) };
+
+    gpu_line(on, &rp__gpu_mse_gradient, gpu_blocks(n, FLAT_THREADS * PACK), &args);
+}

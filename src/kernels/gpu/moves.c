@@ -43,6 +43,35 @@ void rp__gpu_op_embedding_backward(rp_dtype dtype, const void *dy, const int32_t
     gpu_line(on, &rp__gpu_embedding_backward, gpu_pack_blocks(vocab, n), &args);
 }
 
+static gather_args gather_of(const rp_gather_shape *g, rp_dtype dtype, const void *from, const int32_t *index, const void *to)
+{
+    gather_args args = { .from = gpu_address(from), .index = gpu_address(index), .to = gpu_address(to), .outer = g->outer, .m = g->m, .n = g->n,
+                         .inner = g->inner, .has_index = g->index.has[0], .ndim = g->index.ndim, .dtype = (int)dtype, .shared = g->shared,
+                         .packed = gpu_packed(g->inner, from, to, NULL, NULL) };
+
+    for (int d = 0; d < g->index.ndim; d++) args.dim[d] = g->index.dim[d];
+    return args;
+}
+
+void rp__gpu_op_gather_forward(rp_dtype dtype, const rp_gather_shape *g, const void *x, const int32_t *index, void *y, const rp_on *on)
+{
+    gather_args args = gather_of(g, dtype, x, index, y);
+
+    gpu_line(on, &rp__gpu_gather_forward, gpu_pack_blocks(g->outer * g->m, g->inner), &args);
+}
+
+void rp__gpu_op_gather_backward(rp_dtype dtype, const rp_gather_shape *g, const void *dy, const int32_t *index, void *dx, rp_dtype dx_dtype, bool adds,
+                                float *sums, const rp_on *on)
+{
+    bool wide        = dx_dtype == RP_BF16;
+    int64_t n        = g->outer * g->n * g->inner;
+    gather_args args = gather_of(g, dtype, dy, index, wide ? (void *)sums : dx);
+
+    if (wide || !adds) rp__gpu_op_fill(RP_F32, wide ? (void *)sums : dx, 0, n, on);
+    gpu_line(on, &rp__gpu_gather_sums, gpu_blocks(g->outer * g->inner, FLAT_THREADS), &args);
+    if (wide) rp__gpu_op_copy_strips(RP_F32, sums, n, dx_dtype, dx, n, adds, 1, n, on);
+}
+
 void rp__gpu_op_rotary(rp_dtype dtype, const void *x, const int32_t *positions, const float *cosine, const float *sine, void *to, rp_dtype to_dtype,
                        bool adds, bool inverse, int64_t tokens, int64_t heads, int64_t d, int64_t half, const rp_on *on)
 {

@@ -11,49 +11,26 @@ static void flat_launch(const rp_on *on, const rp_gpu_kernel *kernel, const flat
     gpu_line(on, kernel, gpu_blocks(f->n, FLAT_THREADS * PACK), &args);
 }
 
-#define UNARY(name) \
-    void rp__gpu_op_##name##_forward(rp_dtype dtype, const void *x, void *y, int64_t n, const rp_on *on) \
-    { \
-        flat_launch(on, &rp__gpu_##name##_forward, &(flat){ .dtype = dtype, .to_dtype = dtype, .x = x, .to = y, .n = n }); \
-    } \
-    void rp__gpu_op_##name##_backward(rp_dtype dtype, const void *x, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t n, \
-                                      const rp_on *on) \
-    { \
-        flat_launch(on, &rp__gpu_##name##_backward, \
-                    &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .x = x, .y = dy, .to = dx, .adds = adds, .n = n }); \
-    }
+static const rp_gpu_kernel *const forward_of[] = {
+#define RP_UNARY(NAME, name) [RP_UNARY_##NAME] = &rp__gpu_##name##_forward,
+#include "kernels/pointwise.def"
+};
 
-UNARY(gelu_tanh)
-UNARY(gelu_erf)
-UNARY(silu)
-UNARY(relu)
-UNARY(relu2)
+static const rp_gpu_kernel *const backward_of[] = {
+#define RP_UNARY(NAME, name) [RP_UNARY_##NAME] = &rp__gpu_##name##_backward,
+#include "kernels/pointwise.def"
+};
 
-void rp__gpu_op_add(rp_dtype dtype, const void *a, const void *b, void *to, int64_t n, const rp_on *on)
+void rp__gpu_op_unary_forward(rp_unary f, rp_dtype dtype, const void *x, float parameter, void *y, int64_t n, const rp_on *on)
 {
-    flat_launch(on, &rp__gpu_add, &(flat){ .dtype = dtype, .to_dtype = dtype, .x = a, .y = b, .to = to, .n = n });
+    flat_launch(on, forward_of[f], &(flat){ .dtype = dtype, .to_dtype = dtype, .x = x, .to = y, .factor = parameter, .n = n });
 }
 
-void rp__gpu_op_mul(rp_dtype dtype, const void *a, const void *b, void *to, rp_dtype to_dtype, bool adds, int64_t n, const rp_on *on)
+void rp__gpu_op_unary_backward(rp_unary f, rp_dtype dtype, const void *of, float parameter, const void *dy, void *dx, rp_dtype dx_dtype, bool adds,
+                               int64_t n, const rp_on *on)
 {
-    flat_launch(on, &rp__gpu_mul, &(flat){ .dtype = dtype, .to_dtype = to_dtype, .x = a, .y = b, .to = to, .adds = adds, .n = n });
-}
-
-void rp__gpu_op_scale(rp_dtype dtype, const void *x, float factor, void *to, rp_dtype to_dtype, bool adds, int64_t n, const rp_on *on)
-{
-    flat_launch(on, &rp__gpu_scale, &(flat){ .dtype = dtype, .to_dtype = to_dtype, .x = x, .to = to, .factor = factor, .adds = adds, .n = n });
-}
-
-void rp__gpu_op_softcap_forward(rp_dtype dtype, const void *x, float cap, void *y, int64_t n, const rp_on *on)
-{
-    flat_launch(on, &rp__gpu_softcap_forward, &(flat){ .dtype = dtype, .to_dtype = dtype, .x = x, .to = y, .factor = cap, .n = n });
-}
-
-void rp__gpu_op_softcap_backward(rp_dtype dtype, const void *x, float cap, const void *dy, void *dx, rp_dtype dx_dtype, bool adds, int64_t n,
-                                 const rp_on *on)
-{
-    flat_launch(on, &rp__gpu_softcap_backward,
-                &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .x = x, .y = dy, .to = dx, .factor = cap, .adds = adds, .n = n });
+    flat_launch(on, backward_of[f],
+                &(flat){ .dtype = dtype, .to_dtype = dx_dtype, .x = of, .y = dy, .to = dx, .factor = parameter, .adds = adds, .n = n });
 }
 
 void rp__gpu_op_swiglu_forward(rp_dtype dtype, const void *gate, const void *up, void *y, int64_t n, const rp_on *on)
@@ -69,6 +46,45 @@ void rp__gpu_op_swiglu_backward(rp_dtype dtype, const void *gate, const void *up
                          gpu_packed(0, gate, up, dy, NULL) && gpu_packed(0, dgate, dup, NULL, NULL) };
 
     gpu_line(on, &rp__gpu_swiglu_backward, gpu_blocks(n, FLAT_THREADS * PACK), &args);
+}
+
+/* ---- operands that broadcast ---- */
+
+#define RP_BINARY(NAME, name) [RP_BINARY_##NAME] = { &rp__gpu_##name##_forward, &rp__gpu_##name##_da, &rp__gpu_##name##_db },
+static const rp_gpu_kernel *const binary_of[][3] = {
+#include "kernels/pointwise.def"
+};
+
+typedef struct { rp_dtype dtype, to_dtype; const void *dy, *a, *b; const int32_t *mask; void *to; bool adds; } binary_call;
+
+/* kept: the extents of `to`. */
+static void spread_launch(const rp_on *on, const rp_gpu_kernel *kernel, const rp_spread *s, uint32_t kept, const binary_call *c)
+{
+    uint32_t all     = (1u << s->ndim) - 1;
+    spread_args args = { .dy = gpu_address(c->dy), .a = gpu_address(c->a), .b = gpu_address(c->b), .mask = gpu_address(c->mask), .to = gpu_address(c->to),
+                         .n = rp__spread_count(s, all), .elems = rp__spread_count(s, kept), .terms = rp__spread_count(s, all & ~kept), .ndim = s->ndim,
+                         .has_a = s->has[0], .has_b = s->has[1], .has_mask = s->has[2], .kept = kept, .dtype = (int)c->dtype,
+                         .to_dtype = (int)c->to_dtype, .adds = c->adds, .sums = kept != all,
+                         .flat = s->ndim == 1 && (!c->a || s->has[0]) && (!c->b || s->has[1]),
+                         .packed = gpu_packed(0, c->dy, c->to, NULL, NULL) && gpu_packed(0, c->a, c->b, NULL, NULL) };
+
+    for (int d = 0; d < s->ndim; d++) args.dim[d] = s->dim[d];
+    if (kept >> (s->ndim - 1) & 1) args.lanes = args.terms < 8 ? FLAT_THREADS : 32;
+    else args.lanes = args.terms < 64 ? 32 : 1;
+    gpu_line(on, kernel, args.sums ? gpu_blocks(args.elems, args.lanes) : gpu_blocks(args.n, FLAT_THREADS * PACK), &args);
+}
+
+void rp__gpu_op_binary_forward(rp_binary f, rp_dtype dtype, const rp_spread *s, const void *a, const void *b, const int32_t *mask, void *y,
+                               const rp_on *on)
+{
+    spread_launch(on, binary_of[f][0], s, (1u << s->ndim) - 1, &(binary_call){ .dtype = dtype, .to_dtype = dtype, .a = a, .b = b, .mask = mask, .to = y });
+}
+
+void rp__gpu_op_binary_backward(rp_binary f, int of, rp_dtype dtype, const rp_spread *s, const void *dy, const void *a, const void *b,
+                                const int32_t *mask, void *d, rp_dtype d_dtype, bool adds, const rp_on *on)
+{
+    spread_launch(on, binary_of[f][1 + of], s, s->has[of],
+                  &(binary_call){ .dtype = dtype, .to_dtype = d_dtype, .dy = dy, .a = a, .b = b, .mask = mask, .to = d, .adds = adds });
 }
 
 void rp__gpu_op_dropout(rp_dtype dtype, const void *x, void *to, rp_dtype to_dtype, bool adds, rp_stream stream, float p, int64_t rows, int64_t n,
