@@ -445,6 +445,25 @@ static void tensors_of_another_type_are_listed(void **state)
     close_export(&e);
 }
 
+/* tools/check_llamacpp.py finds other logits from token 10 on. */
+static void a_window_that_llama_cpp_ignores_is_listed(void **state)
+{
+    static const struct { const char *overrides; int notes; } windows[] = { { NULL, 1 }, { "{sliding_window: 64}", 0 }, { "{sliding_window: null}", 0 } };
+    char path[RP_GOLDEN_PATH];
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(windows); i++) {
+        exporting e = open_export(variant_path(path, "phi3_partial"), windows[i].overrides);
+        assert_ok(e.shapes, write_as(&e, "F32", false, temp_path("window.gguf")));
+        assert_int_equal(e.notes.n_notes, windows[i].notes);
+        if (e.notes.n_notes) {
+            assert_string_equal(e.notes.first->place.origin, "sliding_window");
+            assert_string_equal(note_at(&e, 0), "llama.cpp ignores the window of 9 tokens: it computes other logits for longer texts");
+        }
+        close_export(&e);
+    }
+}
+
 static void models_that_llama_cpp_computes_differently_are_refused(void **state)
 {
     static const struct { const char *path, *overrides, *says; } refused[] = {
@@ -614,7 +633,7 @@ int main(void)
         TEST(a_name_replaces_that_of_the_file),
         TEST(a_model_from_gguf_is_converted_tensor_by_tensor),
         TEST(a_merge_into_gguf_rewrites_only_what_the_adapter_touches),
-        TEST(tensors_of_another_type_are_listed),
+        TEST(tensors_of_another_type_are_listed), TEST(a_window_that_llama_cpp_ignores_is_listed),
         TEST(models_that_llama_cpp_computes_differently_are_refused),
         TEST(adapters_that_llama_cpp_cannot_hold_are_refused),
         TEST(only_gguf_has_types_to_keep),

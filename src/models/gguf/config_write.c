@@ -4,7 +4,10 @@
  * the scale of scores. A model with other values would be another model in llama.cpp. */
 #include "models/gguf/internal.h"
 
+#include <inttypes.h>
 #include <math.h>
+
+#include "base/report.h"
 
 /* The values that llama.cpp's code of an architecture computes with. */
 typedef struct {
@@ -147,7 +150,14 @@ static rp_status add_scaling(const adding *a, const rp_model_config *c)
     return rp__gguf_add_f32(a->writer, full_key(a, "rope.scaling.factor", key), (float)c->rope.factor);
 }
 
-rp_status rp__gguf_add_config(rp_gguf_writer *writer, const rp_model_config *config)
+static void note_ignored(const rp_model_config *c, rp_report *report)
+{
+    if (ability_of(c->family)->keeps_window && c->window && c->window < c->context)
+        rp__report_note(report, (rp_place){ "sliding_window", 0 }, "llama.cpp ignores the window of %" PRId64 " tokens: it computes other logits for "
+                        "longer texts", c->window);
+}
+
+rp_status rp__gguf_add_config(rp_gguf_writer *writer, const rp_model_config *config, rp_report *report)
 {
     const adding a    = { writer, config->family->gguf_architecture };
     rp_model_config c = *config;        /* with the values that rp_model_config leaves at 0 for "all" */
@@ -156,5 +166,6 @@ rp_status rp__gguf_add_config(rp_gguf_writer *writer, const rp_model_config *con
     if (c.window_rope.kind == RP_ROPE_NONE) c.window_rope.theta = 0;
     for (int i = 0; i < RP_COUNT(keys); i++)
         if (belongs(c.family, i)) RP_TRY(add_key(&a, &c, i));
+    note_ignored(config, report);
     return add_scaling(&a, &c);
 }

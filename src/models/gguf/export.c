@@ -115,7 +115,7 @@ static rp_status add_metadata(rp_gguf_exporter *x)
     RP_TRY(rp__gguf_add_text(w, "general.architecture", rp__gguf_text(x->m.config->family->gguf_architecture)));
     RP_TRY(rp__gguf_add_text(w, "general.type", rp__gguf_text("model")));
     if (o->name) RP_TRY(rp__gguf_add_text(w, "general.name", rp__gguf_text(o->name)));
-    RP_TRY(rp__gguf_add_config(w, x->m.config));
+    RP_TRY(rp__gguf_add_config(w, x->m.config, x->report));
     RP_TRY(rp__gguf_add_u32(w, "general.file_type", rp__gguf_file_type(o->type)));
     RP_TRY(rp__gguf_add_u32(w, "general.quantization_version", QUANTISATION_VERSION));
     if (!o->tokenizer) return add_ids(x);

@@ -30,8 +30,8 @@ double rp__gguf_llama3_divisor(const rp_rope_config *rope, int64_t i, int64_t pa
 
 /* ---- config_write.c ---- */
 
-/* Add the hyperparameters. errors RP_ERR_MEMORY */
-rp_status rp__gguf_add_config(rp_gguf_writer *writer, const rp_model_config *config);
+/* Add the hyperparameters. One that llama.cpp ignores is a note. errors RP_ERR_MEMORY */
+rp_status rp__gguf_add_config(rp_gguf_writer *writer, const rp_model_config *config, rp_report *report);
 
 /* ---- source.c ---- */
 
