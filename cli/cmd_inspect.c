@@ -8,15 +8,19 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "base/report.h"
 #include "gguf/gguf.h"
 #include "models/adapter.h"
+#include "models/config.h"
+#include "models/quant.h"
+#include "models/weights_internal.h"
 #include "models/wrapper.h"
 #include "safetensors/safetensors.h"
 #include "tokenizer/tokenizer.h"
 
 enum { SHOWN_ELEMENTS = 16, CONFIG_BYTES = 1 << 20 };
 
-typedef struct { bool json; } inspect_fields;
+typedef struct { bool json, config; } inspect_fields;
 
 static void add_tensor(json_t *tensors, const char *name, const char *dtype, int ndim, const int64_t *dim, int64_t bytes)
 {
@@ -247,12 +251,45 @@ static void print_table(const json_t *all)
     json_array_foreach(json_object_get(all, "tensors"), i, tensor) print_tensor(tensor);
 }
 
+/* ---- a config.json ---- */
+
+static rp_status make_config(rp_ctx *ctx, const char *path, rp_report *report, json_t **out)
+{
+    rp_model_config config = { .family = NULL };
+    rp_model_files *files  = NULL;
+
+    rp_status status = rp__model_files_open(ctx, path, NULL, report, &files);
+    if (status == RP_OK) status = rp__model_files_quantise(files, true, RP_F32);
+    if (status == RP_OK) status = rp__model_files_config(files, &config);
+    if (status == RP_OK) status = rp__stand_in_config(ctx, &config, out);
+    rp__model_config_drop(&config);
+    rp__model_files_close(files);
+    return status;
+}
+
+static int inspect_print_config(cli *c, const char *path)
+{
+    json_t *config = NULL;
+    rp_report report;
+
+    rp__report_open(&report, c->ctx);
+    int code = cli_report_input(c, &report, make_config(c->ctx, path, &report, &config));
+    if (code != CLI_GO) return code;
+    char *text = rp__config_text(config);
+    json_decref(config);
+    if (!text) return cli_fail(c, rp_fail(c->ctx, RP_ERR_MEMORY, "cannot allocate host memory for the text of a config"));
+    printf("%s\n", text);
+    free(text);
+    return cli_finish(c, RP_OK);
+}
+
 static int inspect(cli *c, const void *given, const cli_args *args)
 {
     const inspect_fields *fields = given;
     int code                     = cli_find_model(c, args->word[0]);
 
     if (code != CLI_GO) return code;
+    if (fields->config) return inspect_print_config(c, args->word[0]);
     json_t *all      = json_object();
     rp_status status = gather(c, args->word[0], all);
     if (status == RP_OK && fields->json) {
@@ -266,10 +303,11 @@ static int inspect(cli *c, const void *given, const cli_args *args)
 
 static const cli_option options[] = {
     { "json", 0, CLI_FLAG, offsetof(inspect_fields, json), NULL, "print one JSON object", 0, 0 },
+    { "config", 0, CLI_FLAG, offsetof(inspect_fields, config), NULL, "print only a config.json with the types of weights, for 'model.stand_in'", 0, 0 },
 };
 
 const cli_command cmd_inspect = {
-    .usage = "MODEL|FILE [--json] [--bytes]",
+    .usage = "MODEL|FILE [--json|--config] [--bytes]",
     .about = "Show the tensors, shapes and dtypes of a model, its config and its tokenizer. MODEL is a Hugging Face folder, a .gguf\n"
              "file or the folder of an adapter, FILE a .safetensors file.",
     .example = "reprise inspect models/SmolLM2-135M",

@@ -4,6 +4,7 @@
  *   ─▶ the family's finish
  *
  * Every step reports errors and continues, so one pass finds all of them. */
+#include "models/quant.h"
 #include "models/wrapper.h"
 
 #include <math.h>
@@ -123,8 +124,9 @@ static void check_quantised(rp_config_reader *r)
 
     if (!value || json_is_null(value)) return;
     if (is_kind(json_object_get(value, "quant_method"), "bitsandbytes") && is_kind(json_object_get(value, "bnb_4bit_quant_type"), "nf4")) return;
-    rp__config_error(r, "quantization_config", RP_ERR_UNSUPPORTED, "'quantization_config' is %s; only null and the nf4 of bitsandbytes are honoured",
-                     rp__config_show(value, shown));
+    if (rp__stand_in_is_valid(value)) return;
+    rp__config_error(r, "quantization_config", RP_ERR_UNSUPPORTED, "'quantization_config' is %s; only null, the nf4 of bitsandbytes and types by 'reprise "
+                     "inspect' are honoured", rp__config_show(value, shown));
 }
 
 /* Checks the list against the other fields. */

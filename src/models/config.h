@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
     rp_dtype dtype;                     /* of all of them; RP_F32: of none, … */
     json_t *types;                      /* … or, if not NULL, of those that are quantised in the files: our path to rp_dtype. Owned */
+    bool by_glob;                       /* types has globs of paths: files do not exist, and a config lists their types (stand_in.c) */
     bool all_frozen;
     int n_frozen;
     const char *const *frozen;          /* borrowed until the model is built */

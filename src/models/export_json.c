@@ -28,6 +28,8 @@ static bool reads_back_from_15(const json_t *value)
     return ok;
 }
 
+char *rp__config_text(const json_t *json) { return rp__json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15u : 17u)); }
+
 static const char *torch_name(rp_dtype dtype)
 {
     return dtype == RP_BF16 ? "bfloat16" : dtype == RP_F64 ? "float64" : "float32";
@@ -51,7 +53,7 @@ static json_t *config_of(rp_model *model)
 
 rp_status rp__export_json(rp_ctx *ctx, json_t *json, const char *directory, const char *name)
 {
-    char *text   = json ? rp__json_text(json, JSON_INDENT(2) | JSON_REAL_PRECISION(reads_back_from_15(json) ? 15u : 17u)) : NULL;
+    char *text   = json ? rp__config_text(json) : NULL;
     char *path   = text ? rp__path_join(ctx, directory, name) : NULL;
     size_t n     = text ? strlen(text) : 0;
     rp_status status;

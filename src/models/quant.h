@@ -19,6 +19,17 @@ rp_status rp__weight_types(rp_weight_loader *l, rp_note_type *note, json_t **out
  * model. *out is yours. errors RP_ERR_MEMORY · RP_ERR_FORMAT */
 rp_status rp__quant_types(rp_weight_loader *l, json_t **out);
 
+/* ---- types in a config.json (stand_in.c) ---- */
+
+/* Whether the value of `quantization_config` lists types of weights. */
+bool rp__stand_in_is_valid(const json_t *field);
+/* Store frozen weights in the types that the config lists. quant.types is NULL if it lists none. errors RP_ERR_MEMORY */
+rp_status rp__stand_in_take(rp_ctx *ctx, rp_model_config *config);
+/* Make the config.json that lists the types in config->quant.types. *out is yours. errors RP_ERR_MEMORY */
+rp_status rp__stand_in_config(rp_ctx *ctx, const rp_model_config *config, json_t **out);
+
+/* ---- codes of bitsandbytes ---- */
+
 /* Returns whether a tensor of this name belongs to the codes of another one, in the format of bitsandbytes. */
 bool rp__quant_is_part(const char *name);
 

@@ -25,6 +25,8 @@ rp_status rp__gguf_config(rp_ctx *ctx, const char *label, rp_gguf *file, rp_repo
 /* Store elements [at, at + n) of the whole parameter; those outside the slice are ignored. errors RP_ERR_MEMORY */
 rp_status rp__param_store(const rp_param *p, int64_t at, const float *from, int64_t n);
 
+/* The text of a config, whose numbers have as few digits as reproduce them all. NULL: memory ran out. owner: yours to free */
+char *rp__config_text(const json_t *json);
 /* Write config.json of an exported model; write any object as such a file. export_json takes ownership of `json`; NULL means that memory ran out.
  * errors  RP_ERR_IO · RP_ERR_MEMORY */
 rp_status rp__export_config(rp_model *model, const char *directory);

@@ -30,7 +30,8 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "model.config", KEY_TEXT, AT(model.config), "null", .flags = KEY_NULL,
       .help = "a config.json, or the name of a shipped one: random weights, drawn with `seed`; set this or `path`" },
     { "model.stand_in", KEY_TEXT, AT(model.stand_in), "null", .flags = KEY_NULL | KEY_FREE,
-      .help = "a config.json, or the name of a shipped one, that `plan`, `explain` and `sweep` use if `path` does not exist" },
+      .help = "a config.json (`reprise inspect MODEL --config`), or the name of a shipped one, that `plan`, `explain` and `sweep` use if `path` does not "
+              "exist" },
     { "model.dropout", KEY_OPT_NUMBER, AT(model.dropout), "null", "null", 0, 1, KEY_BELOW,
       .help = "dropout probability; null: the values of the model's config" },
     { "model.overrides", KEY_MAP, AT(model.overrides), "{}", .help = "values that replace keys of the model's config" },

@@ -1,6 +1,7 @@
 /* rehearse/source.c -- opens the model's config and files that a recipe names. */
 #include "base/file.h"
 #include "models/gguf/export.h"
+#include "models/quant.h"
 #include "rehearse/rehearsal.h"
 
 static void check_there(const rp_recipe *r, const char *key, const char *path, rp_report *report)
@@ -122,8 +123,9 @@ rp_status rp__source_store(const rp_recipe *r, rp_model_files *files)
 void rp__source_quantise_config(const rp_recipe *r, rp_model_config *config)
 {
     json_decref(config->quant.types);
-    config->quant.types = NULL;
-    config->quant.dtype = quantized[r->model.quantize];
+    config->quant.types   = NULL;
+    config->quant.by_glob = false;
+    config->quant.dtype   = quantized[r->model.quantize];
 }
 
 static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
@@ -139,11 +141,14 @@ static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, 
 /* Shapes alone: of random weights, or of a model that is not there. */
 static rp_status read_shapes(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
-    RP_CHECK(ctx, r->model.quantize != RP_QUANTIZE_KEEP, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they "
-             "are not there: name a type");
+    bool keep = r->model.quantize == RP_QUANTIZE_KEEP;
+
     RP_CHECK(ctx, !r->model.mapped, RP_ERR_CONFIG, "'model.mapped' leaves weights in the files of 'model.path', and they are not there");
     RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
     rp__source_quantise_config(r, &out->config);
+    if (keep) RP_TRY(rp__stand_in_take(ctx, &out->config));
+    RP_CHECK(ctx, !keep || out->config.quant.types, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they are not "
+             "there: name a type, or a 'model.stand_in' that 'reprise inspect MODEL --config' printed");
     return RP_OK;
 }
 

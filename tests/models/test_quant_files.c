@@ -1,12 +1,14 @@
 /* Claims about quantised weights and files: bitsandbytes' NF4 is read exactly and written alike, what is wrong with it is said, and models that are
  * quantised while they are read hold what the encoder makes. */
 /* ctest: device-free watched */
+#include "heap_test.h"      /* before a global ctx */
 #include "weights_test.h"
 
 #include <math.h>
 #include <sys/stat.h>
 
 #include "base/quant.h"
+#include "models/quant.h"
 #include "safetensors/safetensors.h"
 
 #define GATE "layers.0.mlp.gate.weight"
@@ -256,7 +258,130 @@ static void all_matrices_of_the_blocks_are_quantised_and_nf4_leaves_the_embeddin
     rp__report_close(&report);
 }
 
+/* ---- stand-ins ---- */
+
+/* Builds the model of a config without data, all of whose matrices are frozen. */
+static rp_model *shapes_of(rp_model_config *config)
+{
+    rp_model *m = NULL;
+
+    config->quant.all_frozen = true;
+    assert_ok(ctx, rp__model_build(ctx, config, RP_BF16, &m));
+    return m;
+}
+
+static rp_status make_stand_in(const char *path, rp_model_config *of_files, json_t **out)
+{
+    rp_model_files *files = NULL;
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    rp_status status = rp__model_files_open(ctx, path, NULL, &report, &files);
+    if (status == RP_OK) status = rp__model_files_quantise(files, true, RP_F32);
+    if (status == RP_OK) status = rp__model_files_config(files, of_files);
+    if (status == RP_OK) status = rp__stand_in_config(ctx, of_files, out);
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return status;
+}
+
+static rp_status read_stand_in(const json_t *json, rp_model_config *out)
+{
+    rp_report report;
+
+    rp__report_open(&report, ctx);
+    rp_status status = rp__model_config_parse(ctx, "stand-in", json, NULL, &report, out);
+    if (status == RP_OK) status = rp__stand_in_take(ctx, out);
+    rp__report_close(&report);
+    return status;
+}
+
+static const struct { const char *path; int globs, paths; } stand_ins[] = {
+    { "gguf/grouped.gguf", 3, 1 }, { "gguf/gpt2.gguf", 2, 2 }, { "nf4", 7, 0 }, { "gguf/qwen3.gguf", 0, 0 },
+};
+
+static void a_stand_in_stores_weights_as_the_files_do(void **state)
+{
+    char path[RP_GOLDEN_PATH];
+    const char *key;
+    json_t *type;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(stand_ins); i++) {
+        rp_model_config files = { .family = NULL }, stand_in = { .family = NULL };
+        json_t *json          = NULL;
+        int globs = 0, paths = 0;
+        assert_ok(ctx, make_stand_in(golden_path(path, stand_ins[i].path), &files, &json));
+        json_object_foreach(json_object_get(json_object_get(json, "quantization_config"), "types"), key, type) (*(strchr(key, '*') ? &globs : &paths))++;
+        assert_int_equal(globs, stand_ins[i].globs);
+        assert_int_equal(paths, stand_ins[i].paths);
+        assert_ok(ctx, read_stand_in(json, &stand_in));
+        assert_true((stand_in.quant.types != NULL) == (globs + paths > 0));
+        rp_model *a = shapes_of(&files), *b = shapes_of(&stand_in);
+        assert_int_equal(rp__model_n_params(a), rp__model_n_params(b));
+        for (int k = 0; k < rp__model_n_params(a); k++)
+            if (rp__model_param(a, k)->whole.dtype != rp__model_param(b, k)->whole.dtype) fail_msg("%s: %s", path, rp__model_param(a, k)->path);
+        rp__model_free(a);
+        rp__model_free(b);
+        rp__model_config_drop(&files);
+        rp__model_config_drop(&stand_in);
+        json_decref(json);
+    }
+}
+
+static void types_that_do_not_exist_are_refused(void **state)
+{
+    static const char *const wrong[] = {
+        "{\"quant_method\": \"reprise\"}", "{\"quant_method\": \"reprise\", \"types\": {\"output.weight\": \"q9_0\"}}",
+        "{\"quant_method\": \"reprise\", \"types\": {\"output.weight\": 8}}", "{\"quant_method\": \"reprise\", \"types\": [\"q8_0\"]}",
+        "{\"quant_method\": \"gguf\", \"types\": {\"output.weight\": \"q8_0\"}}",
+    };
+    char path[RP_GOLDEN_PATH];
+    int64_t size;
+    char *text   = whole(ctx, golden_path(path, "models/llama2/config.json"), &size);
+    json_t *json = json_loadb(text, (size_t)size, 0, NULL);
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(wrong); i++) {
+        rp_model_config config = { .family = NULL };
+        json_object_set_new(json, "quantization_config", json_loads(wrong[i], 0, NULL));
+        assert_int_equal(read_stand_in(json, &config), RP_ERR_UNSUPPORTED);
+        assert_non_null(strstr(rp_error(ctx), "; only null, the nf4 of bitsandbytes and types by 'reprise inspect' are honoured"));
+        rp__model_config_drop(&config);
+    }
+    json_decref(json);
+    rp__release(text);
+}
+
 /* ---- missing memory ---- */
+
+static rp_status write_and_read_a_stand_in(const char *path)
+{
+    rp_model_config files = { .family = NULL }, stand_in = { .family = NULL };
+    json_t *json          = NULL;
+
+    rp_status status = make_stand_in(path, &files, &json);
+    if (status == RP_OK) status = read_stand_in(json, &stand_in);
+    rp__model_config_drop(&files);
+    rp__model_config_drop(&stand_in);
+    json_decref(json);
+    return status;
+}
+
+/* jansson's allocations fail, too. */
+static rp_status use_a_stand_in(rp_ctx *own, void *path)
+{
+    (void)own;
+    return write_and_read_a_stand_in(path);
+}
+
+static void every_allocation_of_a_stand_in_may_fail(void **state)
+{
+    char path[RP_GOLDEN_PATH];
+
+    (void)state;
+    every_allocation_fails_once(ctx, &(heap_sweep){ .least = 20 }, use_a_stand_in, (void *)golden_path(path, "gguf/grouped.gguf"));
+}
 
 static rp_status load_and_export(const storing *how)
 {
@@ -288,7 +413,8 @@ int main(void)
         TEST(without_the_key_such_weights_are_refused_by_its_name),
         TEST(what_is_wrong_with_a_weight_of_bitsandbytes_is_said),
         TEST(all_matrices_of_the_blocks_are_quantised_and_nf4_leaves_the_embedding),
-        TEST(every_allocation_of_loading_and_writing_may_fail),
+        TEST(a_stand_in_stores_weights_as_the_files_do), TEST(types_that_do_not_exist_are_refused),
+        TEST(every_allocation_of_loading_and_writing_may_fail), TEST(every_allocation_of_a_stand_in_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

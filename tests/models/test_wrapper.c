@@ -101,7 +101,7 @@ static void what_stands_outside_counts(void **state)
     assert_ok(ctx, parse("{'model_type': 'gemma3', 'eos_token_id': null, 'tie_word_embeddings': null, 'text_config': {'eos_token_id': 8}}", NULL));
     assert_true(config.eos == 8 && config.tied);
     assert_refused("{'model_type': 'gemma3', 'quantization_config': {'bits': 4}, 'text_config': {}}", RP_ERR_UNSUPPORTED,
-                   "'quantization_config' is {\"bits\":4}; only null and the nf4 of bitsandbytes are honoured");
+                   "'quantization_config' is {\"bits\":4}; only null, the nf4 of bitsandbytes and types by 'reprise inspect' are honoured");
 }
 
 static void overrides_are_set_over_the_text(void **state)
