@@ -7,5 +7,5 @@ reprise ls
 #> smollm2_135m_budget          fine-tune every weight of SmolLM2 135M on a text file, within 1700 MB
 #> smollm2_135m_full            fine-tune every weight of SmolLM2 135M on a text file
 #> smollm2_135m_lora            train adapters of rank 8 beside SmolLM2 135M's query and value projections, on a text file
-#> smollm2_135m_pirate          teach SmolLM2 135M to answer like a pirate: adapters of rank 16, within 400 MB (make demo)
+#> smollm2_135m_pirate          teach SmolLM2 135M in 4 bits to answer like a pirate: adapters of rank 16, within 230 MB (make demo)
 #> tiny_from_scratch            train a small Llama from random weights on the project's own docs; a minute on a laptop, run from the source tree
