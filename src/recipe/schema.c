@@ -149,7 +149,8 @@ const rp_recipe_key rp__recipe_keys[] = {
       .help = "write a Chrome trace and a table by op to output_dir, for steps 2 to 4 of the run" },
     { "plan", KEY_TEXT, AT(plan), "null", .flags = KEY_NULL | KEY_FREE, .help = "a plan file to follow" },
     { "memory_budget", KEY_BUDGET, AT(memory_budget), "null", .flags = KEY_FREE,
-      .help = "limit per rank for weights, gradients, optimizer states, slots, scratch and communication; auto: the available memory less 64 MiB" },
+      .help = "limit per rank for weights, gradients, optimizer states, slots, scratch and communication; auto: the available memory less 64 MiB "
+              "and less the bytes of mapped weights" },
     { "memory_limit", KEY_BUDGET, AT(memory_limit), "null", .flags = KEY_FREE,
       .help = "limit per rank for the whole process; the budget is this less a fixed allowance for the program itself, which `reprise plan` prints" },
     { "enable_activation_checkpointing", KEY_WORD, AT(enable_activation_checkpointing), "null", "null true false",

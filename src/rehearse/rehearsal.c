@@ -196,6 +196,7 @@ void rp__rehearsal_bound(rp_rehearsal *r)
     r->budget    = recipe->memory_budget.kind != RP_BUDGET_NONE ? r->caller->options.memory_limit_bytes : 0;
     r->limit     = rp__process_limit(r->caller, recipe);
     r->allowance = rp__allowance(r->engine.model, r->ctx->threads, rp__comm_ranks(rp__world(r->ctx)), r->limit);
+    if (recipe->memory_budget.kind == RP_BUDGET_AUTO) r->budget = r->budget > r->allowance.mapped ? r->budget - r->allowance.mapped : 1;
     int64_t left = r->limit - rp__allowance_bytes(&r->allowance);
     if (r->limit && left < 1) left = 1;
     if (r->limit && (!r->budget || left < r->budget)) r->budget = left;

@@ -109,7 +109,7 @@ rp_status rp__rehearsal_end(rp_rehearsal *r, rp_status status);
 /* Closes the questions from which plans are made; they may be large. */
 void rp__rehearsal_forget(rp_rehearsal *r);
 
-/* Sets the budget from memory_budget and memory_limit: the smaller one if both are set. */
+/* Sets the budget from memory_budget and memory_limit: the smaller one if both are set. Mapped weights use the free memory that `auto` measures. */
 void rp__rehearsal_bound(rp_rehearsal *r);
 /* Plans steps of full-length batches within `budget` bytes (0: no budget). *out is the caller's; NULL: nothing fits. *own_bytes: the arena
  * with the recipe's own fates. errors as rp__rehearsal_ready, rp__step_within · RP_ERR_MEMORY */

@@ -363,6 +363,26 @@ static void without_frozen_weights_the_key_is_refused(void **state)
 
 static bool is_mapped_here(const rp_trainer *t) { return rp__mem_on_host(t->ctx->space[0]); }
 
+/* Free memory that `memory_budget: auto` measured is for mapped weights, too. */
+static void check_auto(rp_ctx *shapes, const rp_recipe *recipe, int64_t mapped)
+{
+    const int64_t measured[] = { (int64_t)1 << 30, mapped };
+    rp_recipe own            = *recipe;
+    rp_report report;
+    rp_forecast f;
+
+    own.memory_budget.kind = RP_BUDGET_AUTO;
+    for (int i = 0; i < 2 && measured[i]; i++) {
+        shapes->options.memory_limit_bytes = measured[i];
+        rp__report_open(&report, shapes);
+        assert_ok(shapes, rp__recipe_forecast(shapes, &own, NULL, &report, &f));
+        assert_int_equal(f.plan.budget, i ? 1 : measured[i] - mapped);
+        assert_int_equal(f.feasible, !i);
+        rp__forecast_close(&f);
+        rp__report_close(&report);
+    }
+}
+
 /* Parameters are in the ledger or mapped, and a forecast knows the bytes of both. Returns the bytes that are mapped. */
 static int64_t check_mapped(const run *r)
 {
@@ -381,6 +401,7 @@ static int64_t check_mapped(const run *r)
     assert_int_equal(f.plan.found.memory.reserved_bytes, rp__trainer_info(r->trainer)->rehearsal.memory.reserved_bytes);
     rp__forecast_close(&f);
     rp__report_close(&report);
+    check_auto(shapes, r->recipe, mapped);
     test_ctx_free(shapes);
     return mapped;
 }
