@@ -212,6 +212,21 @@ void rp__mem_put(const rp_ctx *ctx, void *to, const void *from, int64_t bytes)
 
 void rp__mem_sync(const rp_ctx *ctx) { ctx->space[0]->memory->sync(&ctx->on); }
 
+uint64_t rp__mem_mark(const rp_ctx *ctx)
+{
+    const rp_memory *memory = ctx->space[0]->memory;
+
+    return memory->mark ? memory->mark(&ctx->on) : 0;
+}
+
+void rp__mem_reach(const rp_ctx *ctx, uint64_t mark)
+{
+    const rp_memory *memory = ctx->space[0]->memory;
+
+    if (memory->reach) memory->reach(&ctx->on, mark);
+    else memory->sync(&ctx->on);
+}
+
 rp_status rp__mem_check(rp_ctx *ctx, const char *call)
 {
     const rp_memory *memory = ctx->space[0]->memory;

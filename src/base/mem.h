@@ -71,6 +71,10 @@ void rp__mem_fill(const rp_ctx *ctx, void *at, int byte, int64_t bytes);
 void rp__mem_put(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
 /* Waits until everything in the queue of device 0 is complete. */
 void rp__mem_sync(const rp_ctx *ctx);
+/* mark returns a number for everything in that queue so far; reach waits for this alone, while the device goes on with later calls. A second mark waits
+ * for the first. On a device without marks, reach is rp__mem_sync. */
+uint64_t rp__mem_mark(const rp_ctx *ctx);
+void rp__mem_reach(const rp_ctx *ctx, uint64_t mark);
 /* Has the device failed so far? `call` names the running call for the message. errors RP_ERR_BACKEND */
 rp_status rp__mem_check(rp_ctx *ctx, const char *call);
 

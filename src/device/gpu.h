@@ -53,20 +53,28 @@ extern rp_gpu rp__gpu_cuda, rp__gpu_emu;
 /* A result in pinned memory, and where the host wants it. */
 typedef struct { void *to; int64_t at, bytes; } rp_gpu_result;
 
-/* Pinned memory for bytes on their way to the device, `used` of them since the last wait. */
+/* Pinned memory for bytes on their way to the device, `used` of them by calls that may not be complete. */
 typedef struct { uint8_t *at; int64_t bytes, used; } rp_gpu_stage;
 
-struct rp_queue {
-    rp_gpu *gpu;
-    void *stream;
+/* Host memory that the calls between two marks read and write. It is free again when the second mark is reached. */
+typedef struct {
+    void *event;                                        /* recorded at the second mark */
+    bool marked;                                        /* and it may not have been reached */
     int n_stages;                                       /* each stage is larger than the one before; after a wait only the last is kept */
     rp_gpu_stage stage[RP_GPU_STAGES];
-    uint8_t *room;                                      /* device memory of this queue: rp__gpu_room, the step block, rp__gpu_sums */
-    uint8_t block[RP_GPU_BLOCK_BYTES];                  /* the step block as the host wrote it last */
     uint8_t *pinned;                                    /* RP_GPU_PINNED_BYTES, of which the results have taken pinned_used */
     int64_t pinned_used;
     int n_results;
     rp_gpu_result result[RP_GPU_RESULTS];
+} rp_gpu_stretch;
+
+struct rp_queue {
+    rp_gpu *gpu;
+    void *stream;
+    uint64_t n_marks;
+    rp_gpu_stretch stretch[2];                          /* calls after mark n use stretch n % 2 */
+    uint8_t *room;                                      /* device memory of this queue: rp__gpu_room, the step block, rp__gpu_sums */
+    uint8_t block[RP_GPU_BLOCK_BYTES];                  /* the step block as the host wrote it last */
     struct rp_record *record;                           /* calls are noted there; NULL: they are not (record.c) */
     const char *error;                                  /* the first one: `text`, or NULL */
     char text[RP_GPU_TEXT];
@@ -89,6 +97,8 @@ bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, int64_t *left
 struct rp_queue *rp__gpu_open(rp_gpu *gpu);
 void rp__gpu_close(struct rp_queue *q);
 void rp__gpu_sync(const rp_on *on);
+uint64_t rp__gpu_mark(const rp_on *on);
+void rp__gpu_reach(const rp_on *on, uint64_t mark);
 void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on);
 const char *rp__gpu_failed(const rp_on *on);
 /* A call of the driver that needs nothing from the host. `bytes`, `byte`: of a fill; of a copy with `from`. */

@@ -224,6 +224,7 @@ enum { GPU_ALIGN = 256 };
     const rp_memory rp__memory_##which = { .far = true, .align = GPU_ALIGN, .ready = which##_ready, .reserve = which##_reserve, \
                                            .release = which##_release, .commit = gpu_commit, .grow = which##_grow, .open = which##_open, \
                                            .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .put = rp__gpu_put, \
-                                           .sync = rp__gpu_sync, .failed = rp__gpu_failed, .records = &rp__gpu_records, .begin = rp__gpu_sync };
+                                           .sync = rp__gpu_sync, .mark = rp__gpu_mark, .reach = rp__gpu_reach, .failed = rp__gpu_failed, \
+                                           .records = &rp__gpu_records, .begin = rp__gpu_sync };
 MEMORY(cuda)
 MEMORY(emu)

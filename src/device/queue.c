@@ -1,10 +1,11 @@
 /* device/queue.c -- a queue: a stream of the driver, its first error, and bytes on their way to and from the host.
  *
- *   kernels ──▶ room (device) ──copy──▶ pinned (host) ──sync──▶ the addresses that the callers gave
+ *   kernels ──▶ room (device) ──copy──▶ pinned (host) ──wait──▶ the addresses that the callers gave
  *   the caller's bytes ──▶ stage (pinned) ──copy──▶ device
  *
- * A copy to or from ordinary host memory would make the host wait. So results go to pinned memory first, and rp__gpu_sync moves them on. Bytes for
- * the device are copied to pinned memory, which stays as it is until the next wait.
+ * A copy to or from ordinary host memory would make the host wait. So results go to pinned memory first, and a wait moves them on. Bytes for
+ * the device are copied to pinned memory, which stays as it is until a wait. The host may wait for a mark and not for later calls, so there is pinned
+ * memory for the calls before the last mark and for those after it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,26 +17,38 @@
 /* Device memory of a queue: the room, the step block and the sums. */
 enum { AT_BLOCK = RP_GPU_ROOM_BYTES, AT_SUMS = AT_BLOCK + RP_GPU_BLOCK_BYTES, OWN_BYTES = AT_SUMS + RP_GPU_SUMS * (int)sizeof(double) };
 
+static bool open_stretch(const rp_cuda *call, rp_gpu_stretch *s)
+{
+    void *pinned = NULL;
+
+    if (call->cuEventCreate(&s->event, CU_EVENT_DISABLE_TIMING) || call->cuMemHostAlloc(&pinned, RP_GPU_PINNED_BYTES, 0)) return false;
+    s->pinned = pinned;
+    return true;
+}
+
 static bool open_stream(struct rp_queue *q)
 {
     const rp_gpu *gpu = q->gpu;
     int64_t bytes, left;
-    void *pinned = NULL;
 
     if (gpu->call.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING)) return false;
     q->room = rp__gpu_reserve(q->gpu, OWN_BYTES, &bytes);
     if (!q->room || !rp__gpu_grow(q->gpu, q->room, OWN_BYTES, &left)) return false;
     if (gpu->call.cuMemsetD8Async((uint64_t)(uintptr_t)q->room + AT_BLOCK, 0, RP_GPU_BLOCK_BYTES, q->stream)) return false;
-    if (gpu->call.cuMemHostAlloc(&pinned, RP_GPU_PINNED_BYTES, 0)) return false;
-    q->pinned = pinned;
-    return true;
+    return open_stretch(&gpu->call, &q->stretch[0]) && open_stretch(&gpu->call, &q->stretch[1]);
+}
+
+static void close_stretch(const rp_cuda *call, const rp_gpu_stretch *s)
+{
+    for (int i = 0; i < s->n_stages; i++) call->cuMemFreeHost(s->stage[i].at);
+    if (s->pinned) call->cuMemFreeHost(s->pinned);
+    if (s->event) call->cuEventDestroy_v2(s->event);
 }
 
 static void release(struct rp_queue *q)
 {
     rp__gpu_records.free(q->record);
-    for (int i = 0; i < q->n_stages; i++) q->gpu->call.cuMemFreeHost(q->stage[i].at);
-    if (q->pinned) q->gpu->call.cuMemFreeHost(q->pinned);
+    for (int i = 0; i < 2; i++) close_stretch(&q->gpu->call, &q->stretch[i]);
     if (q->room) rp__gpu_release(q->gpu, q->room);
     if (q->stream) q->gpu->call.cuStreamDestroy_v2(q->stream);
     free(q);
@@ -53,14 +66,28 @@ struct rp_queue *rp__gpu_open(rp_gpu *gpu)
     return NULL;
 }
 
+/* ---- waits ---- */
+
+static rp_gpu_stretch *stretch_of(struct rp_queue *q, uint64_t mark) { return &q->stretch[mark % 2]; }
+
 /* Keeps the largest stage only, so that later puts find all their room in one. */
-static void clear_stages(struct rp_queue *q)
+static void clear_stages(const rp_cuda *call, rp_gpu_stretch *s)
 {
-    if (!q->n_stages) return;
-    for (int i = 0; i < q->n_stages - 1; i++) q->gpu->call.cuMemFreeHost(q->stage[i].at);
-    q->stage[0]      = q->stage[q->n_stages - 1];
-    q->stage[0].used = 0;
-    q->n_stages      = 1;
+    if (!s->n_stages) return;
+    for (int i = 0; i < s->n_stages - 1; i++) call->cuMemFreeHost(s->stage[i].at);
+    s->stage[0]      = s->stage[s->n_stages - 1];
+    s->stage[0].used = 0;
+    s->n_stages      = 1;
+}
+
+/* Its calls are complete. */
+static void clear_stretch(const rp_cuda *call, rp_gpu_stretch *s)
+{
+    for (int i = 0; i < s->n_results; i++) memcpy(s->result[i].to, s->pinned + s->result[i].at, (size_t)s->result[i].bytes);
+    s->n_results   = 0;
+    s->pinned_used = 0;
+    s->marked      = false;
+    clear_stages(call, s);
 }
 
 void rp__gpu_sync(const rp_on *on)
@@ -71,10 +98,40 @@ void rp__gpu_sync(const rp_on *on)
     rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     rp__gpu_noted(q, q->gpu->call.cuStreamSynchronize(q->stream), "cuStreamSynchronize");
-    for (int i = 0; i < q->n_results; i++) memcpy(q->result[i].to, q->pinned + q->result[i].at, (size_t)q->result[i].bytes);
-    q->n_results = 0;
-    q->pinned_used = 0;
-    clear_stages(q);
+    clear_stretch(&q->gpu->call, stretch_of(q, q->n_marks + 1));
+    clear_stretch(&q->gpu->call, stretch_of(q, q->n_marks));
+}
+
+/* Waits for the calls before the last mark. */
+static void reach_last(struct rp_queue *q)
+{
+    rp_gpu_stretch *s = stretch_of(q, q->n_marks - 1);
+
+    if (!s->marked) return;
+    rp__gpu_needs_host(q);
+    rp__gpu_enter(q->gpu);
+    rp__gpu_noted(q, q->gpu->call.cuEventSynchronize(s->event), "cuEventSynchronize");
+    clear_stretch(&q->gpu->call, s);
+}
+
+uint64_t rp__gpu_mark(const rp_on *on)
+{
+    struct rp_queue *q = on->queue;
+
+    if (!q) return 0;
+    if (q->n_marks) reach_last(q);
+    rp_gpu_stretch *s = stretch_of(q, q->n_marks);
+    rp__gpu_needs_host(q);
+    rp__gpu_enter(q->gpu);
+    rp__gpu_noted(q, q->gpu->call.cuEventRecord(s->event, q->stream), "cuEventRecord");
+    s->marked = true;
+    return ++q->n_marks;
+}
+
+/* Older marks were reached before the last one was made. */
+void rp__gpu_reach(const rp_on *on, uint64_t mark)
+{
+    if (on->queue && mark && mark == on->queue->n_marks) reach_last(on->queue);
 }
 
 void rp__gpu_close(struct rp_queue *q)
@@ -90,40 +147,42 @@ void *rp__gpu_room(const rp_on *on) { return on->queue->room; }
 void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t bytes)
 {
     struct rp_queue *q = on->queue;
+    rp_gpu_stretch *s  = stretch_of(q, q->n_marks);
 
     RP_BUG_IF(bytes > RP_GPU_PINNED_BYTES);
     rp__gpu_needs_host(q);
-    if (q->n_results == RP_GPU_RESULTS || q->pinned_used + bytes > RP_GPU_PINNED_BYTES) rp__gpu_sync(on);
-    uint8_t *at = q->pinned + q->pinned_used;
+    if (s->n_results == RP_GPU_RESULTS || s->pinned_used + bytes > RP_GPU_PINNED_BYTES) rp__gpu_sync(on);
+    uint8_t *at = s->pinned + s->pinned_used;
     rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync((uint64_t)(uintptr_t)at, (uint64_t)(uintptr_t)from, (size_t)bytes, q->stream), "cuMemcpyAsync");
-    q->result[q->n_results++] = (rp_gpu_result){ to, q->pinned_used, bytes };
-    q->pinned_used += bytes;
+    s->result[s->n_results++] = (rp_gpu_result){ to, s->pinned_used, bytes };
+    s->pinned_used += bytes;
 }
 
 /* ---- to the device ---- */
 
 enum { STAGE_BYTES = 1 << 16, STAGE_ALIGN = 16 };
 
-static bool add_stage(struct rp_queue *q, int64_t bytes)
+static bool add_stage(const rp_cuda *call, rp_gpu_stretch *s, int64_t bytes)
 {
-    int64_t doubled = q->n_stages ? 2 * q->stage[q->n_stages - 1].bytes : STAGE_BYTES;
+    int64_t doubled = s->n_stages ? 2 * s->stage[s->n_stages - 1].bytes : STAGE_BYTES;
     void *at        = NULL;
 
     while (doubled < bytes) doubled *= 2;
-    if (q->n_stages == RP_GPU_STAGES || q->gpu->call.cuMemHostAlloc(&at, (size_t)doubled, 0)) return false;
-    q->stage[q->n_stages++] = (rp_gpu_stage){ .at = at, .bytes = doubled };
+    if (s->n_stages == RP_GPU_STAGES || call->cuMemHostAlloc(&at, (size_t)doubled, 0)) return false;
+    s->stage[s->n_stages++] = (rp_gpu_stage){ .at = at, .bytes = doubled };
     return true;
 }
 
-/* Pinned memory until the next wait; NULL: there is none. */
+/* Pinned memory until the next mark is reached; NULL: there is none. */
 static uint8_t *stage_room(struct rp_queue *q, int64_t bytes)
 {
-    int64_t rounded = (bytes + STAGE_ALIGN - 1) & -STAGE_ALIGN;
-    rp_gpu_stage *s = q->n_stages ? &q->stage[q->n_stages - 1] : NULL;
+    rp_gpu_stretch *of = stretch_of(q, q->n_marks);
+    int64_t rounded    = (bytes + STAGE_ALIGN - 1) & -STAGE_ALIGN;
+    rp_gpu_stage *s    = of->n_stages ? &of->stage[of->n_stages - 1] : NULL;
 
     if (!s || s->used + rounded > s->bytes) {
-        if (!add_stage(q, rounded)) return NULL;
-        s = &q->stage[q->n_stages - 1];
+        if (!add_stage(&q->gpu->call, of, rounded)) return NULL;
+        s = &of->stage[of->n_stages - 1];
     }
     s->used += rounded;
     return s->at + s->used - rounded;

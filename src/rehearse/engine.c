@@ -169,6 +169,7 @@ void rp__engine_close(rp_engine *e)
         rp__tape_ctx(e->ctx)->wide_grads = rp__tape_ctx(e->ctx)->records_frozen = false;
         rp__tape_ctx(e->ctx)->verify     = RP_TAPE_VERIFY_NEVER;
     }
+    if (e->ctx) rp__engine_drop(e);
     if (e->ctx) rp__replays_free(e);
     if (e->offloads) rp_set_offload(e->ctx, NULL);
     rp__selection_close(&e->selection);

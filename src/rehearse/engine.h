@@ -14,6 +14,7 @@
 #include "cost/overlap.h"
 #include "data/data.h"
 #include "explain/explain.h"
+#include "kernels/step.h"
 #include "models/model.h"
 #include "optim/optim.h"
 #include "plan/step.h"
@@ -44,7 +45,9 @@ typedef struct {
     rp_model *model;
     rp_optim *optim;
     rp_optim_step update;               /* of the running step; read by the hook of backward */
-    bool queued;                        /* of the running step: its loss, norm and clip factor stay on the device until its end */
+    bool queued;                        /* of the running step: its loss, norm and clip factor stay on the device until they are read */
+    int n_late;                         /* steps whose results have not been read, at most 2: the last one queued, and the one before it */
+    rp_step_results late[2];            /* their results, which arrive when the host waits; step i has the place i % 2 */
     rp_selection selection;             /* regions, and the policy that decides fates in a step */
     bool offloads;                      /* the engine has set the context's offload target, and unsets it */
     rp_units units;                     /* of a sharded run: weights that are gathered together … */
@@ -59,10 +62,13 @@ typedef struct {
 } rp_engine;
 
 typedef struct {
-    double loss, grad_norm;
+    double loss, grad_norm;             /* of a late step: known after rp__engine_read */
     int64_t saved_bytes;
     rp_mem memory;                      /* peaks of this step */
     rp_tape_stats work;
+    bool late;
+    int64_t step;                       /* of a late step, from 0 */
+    uint64_t mark;                      /* of its end in the queue */
 } rp_step_result;
 
 /* open: builds the model with its regions; parameters are still undefined. Takes over the config. ready, after the parameters have been
@@ -92,6 +98,13 @@ static inline rp_step_usage rp__step_usage(const rp_step_result *r)
  * errors  RP_ERR_NONFINITE before the update if it is known by then, "loss of step 7 is nan". A queued step ends first, with updates that do nothing
  * · RP_ERR_BACKEND · as rp__data_batch, rp__backward · RP_ERR_MEMORY */
 rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
+/* The same in two parts, so that the host looks at a step while the device computes the next one. queue: sets out->late if the device still computes it.
+ * Then one more step may be queued before rp__engine_read of this one, which waits for it. Steps are read in their order. Without out->late, read does
+ * nothing. A step that is queued behind one that is not finite updates nothing. If read fails, both steps are over. drop waits for all late steps and
+ * forgets them. errors as rp__engine_step */
+rp_status rp__engine_queue(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out);
+rp_status rp__engine_read(rp_engine *e, rp_step_result *result);
+void rp__engine_drop(rp_engine *e);
 /* A batch as tensors (rehearse/batch.c). open: creates them; a batch without data has only its shape. close drops the references. place: their
  * addresses. send: copies another batch of these shapes there. errors RP_ERR_MEMORY */
 enum { RP_BATCH_TOKENS, RP_BATCH_LABELS, RP_BATCH_TARGETS, RP_BATCH_POSITIONS, RP_BATCH_STARTS, RP_BATCH_INPUTS };

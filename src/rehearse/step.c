@@ -74,7 +74,7 @@ static rp_status backward(const rp_engine *e, rp_tensor *loss)
     return status;
 }
 
-/* ---- a device with a queue: loss, norm and clip factor stay there until the step's end, so nothing waits before ---- */
+/* ---- a device with a queue: loss, norm and clip factor stay there until the host reads them, so nothing waits in a step ---- */
 
 /* Other ranks need the numbers in the middle of the step. */
 static bool queues(const rp_engine *e, const rp_data *data)
@@ -84,36 +84,61 @@ static bool queues(const rp_engine *e, const rp_data *data)
 
 static void queue_begin(const rp_engine *e, bool first, int64_t targets)
 {
-    rp_step_now now = { .first = first, .step = e->ctx->step, .sample_base = e->ctx->sample_base, .weight = rp__loss_weight(targets) };
+    rp_step_now now = { .first = first, .follows = e->n_late > 0, .step = e->ctx->step, .sample_base = e->ctx->sample_base,
+                        .weight = rp__loss_weight(targets) };
 
     rp__optim_now(e->optim, &e->update, &now);
     rp__kernels(e->ctx)->step_begin(&now, &e->ctx->on);
 }
 
-static rp_status bad_loss(const rp_engine *e, double value)
+/* step: from 1, as in messages */
+static rp_status bad_loss(rp_ctx *ctx, int64_t step, double value)
 {
-    return rp_fail(e->ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", e->update.step, number_name(value));
+    return rp_fail(ctx, RP_ERR_NONFINITE, "loss of step %" PRId64 " is %s", step, number_name(value));
 }
 
-static rp_status check_norm(const rp_engine *e, double norm)
+static rp_status check_norm(rp_ctx *ctx, int64_t step, double norm)
 {
-    RP_CHECK(e->ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", e->update.step, number_name(norm));
+    RP_CHECK(ctx, isfinite(norm), RP_ERR_NONFINITE, "grad_norm of step %" PRId64 " is %s", step, number_name(norm));
     return RP_OK;
 }
 
-/* The only wait of the step. After a loss or a clipped norm that is not finite, the step's updates have done nothing. */
-static rp_status queue_end(const rp_engine *e, rp_step_result *out)
+static void queue_end(rp_engine *e, int64_t step, rp_step_result *out)
 {
-    rp_step_results r = { 0 };
+    rp__kernels(e->ctx)->step_end(&e->late[step % 2], &e->ctx->on);
+    out->late = true;
+    out->step = step;
+    out->mark = rp__mem_mark(e->ctx);
+}
+
+/* After a loss or a clipped norm that is not finite, the step's updates have done nothing. */
+static rp_status read_results(const rp_engine *e, rp_step_result *out)
+{
+    const rp_step_results *r = &e->late[out->step % 2];
     char name[64];
 
-    rp__kernels(e->ctx)->step_end(&r, &e->ctx->on);
-    rp__mem_sync(e->ctx);
-    snprintf(name, sizeof name, "the end of step %" PRId64, e->update.step);
+    rp__mem_reach(e->ctx, out->mark);
+    snprintf(name, sizeof name, "the end of step %" PRId64, out->step + e->n_late);     /* the last one queued */
     RP_TRY(rp__mem_check(e->ctx, name));
-    out->loss      = r.loss;
-    out->grad_norm = r.norm;
-    return r.stopped == RP_STEP_BAD_LOSS ? bad_loss(e, r.first_bad) : check_norm(e, r.norm);
+    out->loss      = r->loss;
+    out->grad_norm = r->norm;
+    return r->stopped == RP_STEP_BAD_LOSS ? bad_loss(e->ctx, out->step + 1, r->first_bad) : check_norm(e->ctx, out->step + 1, r->norm);
+}
+
+void rp__engine_drop(rp_engine *e)
+{
+    if (e->n_late) rp__mem_sync(e->ctx);
+    e->n_late = 0;
+}
+
+rp_status rp__engine_read(rp_engine *e, rp_step_result *result)
+{
+    if (!result->late) return RP_OK;
+    rp_status status = read_results(e, result);
+    result->late     = false;
+    e->n_late--;
+    if (status != RP_OK) rp__engine_drop(e);
+    return status;
 }
 
 /* The loss is checked before its backward. So nothing has been updated by then, even if updates run in backward. */
@@ -127,7 +152,7 @@ static rp_status check_loss(const rp_engine *e, const rp_data *data, const rp_te
     }
     RP_TRY(read_loss(e, data, loss, &value));
     out->loss += value;
-    return isfinite(value) ? RP_OK : bad_loss(e, value);
+    return isfinite(value) ? RP_OK : bad_loss(e->ctx, e->update.step, value);
 }
 
 static rp_status after_forward(rp_engine *e, rp_step_result *out)
@@ -240,7 +265,7 @@ static rp_status clip(rp_engine *e, bool real, double *norm)
         return RP_OK;
     }
     RP_TRY(norm_of_all(e, real, norm));
-    RP_TRY(check_norm(e, *norm));
+    RP_TRY(check_norm(e->ctx, e->update.step, *norm));
     e->update.grad_scale = rp__clip_scale(*norm, most);
     return RP_OK;
 }
@@ -272,10 +297,10 @@ static rp_status run_step(rp_engine *e, rp_data *data, int64_t step, rp_step_res
     if (!e->variant.in_backward) RP_TRY(update_all(e, data != NULL, &out->grad_norm));
     if (e->queued && !clips) rp__optim_queue_norm(e->optim, 0);
     rp__replay_end(e, e->recipe->gradient_accumulation_steps - 1, &place);
-    if (e->queued) return queue_end(e, out);
-    if (clips) return RP_OK;
+    if (e->queued) queue_end(e, step, out);
+    if (e->queued || clips) return RP_OK;
     RP_TRY(norm_of_all(e, data != NULL, &out->grad_norm));
-    return check_norm(e, out->grad_norm);
+    return check_norm(e->ctx, e->update.step, out->grad_norm);
 }
 
 static rp_status set_out(rp_engine *e)
@@ -308,7 +333,7 @@ static rp_status repeat_step(rp_engine *e, rp_data *data, int64_t step, rp_step_
         RP_TRY(open_batch(e, data, step, i, targets, &b));
         RP_TRY(rp__replay_micro(e, i, &b));
     }
-    RP_TRY(queue_end(e, out));
+    queue_end(e, step, out);
     rp__replay_usage(e, out);
     return RP_OK;
 }
@@ -328,7 +353,7 @@ static rp_status whole_step(rp_engine *e, rp_data *data, int64_t step, rp_step_r
     return RP_OK;
 }
 
-rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
+rp_status rp__engine_queue(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
 {
     rp_step_result result = { 0 };
 
@@ -338,8 +363,21 @@ rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, 
     rp_status status = rp__replay_open(e) ? repeat_step(e, data, step, &result) : whole_step(e, data, step, &result);
     status           = rp__file_pages_after(e->ctx, status);
     rp__replay_close(e, status == RP_OK ? &result : NULL);
-    if (status == RP_OK) *out = result;
-    return status;
+    if (status != RP_OK && result.late) rp__mem_sync(e->ctx);       /* its results are on their way */
+    if (status != RP_OK) return status;
+    e->n_late += result.late;
+    *out = result;
+    return RP_OK;
+}
+
+rp_status rp__engine_step(rp_engine *e, rp_data *data, int64_t step, double lr, rp_step_result *out)
+{
+    rp_step_result result = { 0 };
+
+    RP_TRY(rp__engine_queue(e, data, step, lr, &result));
+    RP_TRY(rp__engine_read(e, &result));
+    *out = result;
+    return RP_OK;
 }
 
 /* ---- validation ---- */

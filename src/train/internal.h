@@ -32,9 +32,19 @@
 enum { RP_MOST_SHAPES = 64 };           /* plans of other shapes that are kept */
 typedef struct rp_shape_plans rp_shape_plans;
 void rp__shape_plans_free(rp_shape_plans *plans);
-/* Make the engine follow the plan for the batches of the next step. A plan for a new shape is made now.
+/* Make the engine follow the plan for the batches of a step, counted from 0. A plan for a new shape is made now.
  * errors RP_ERR_BUDGET no plan fits · RP_ERR_IO · RP_ERR_MEMORY */
-rp_status rp__trainer_follow_shape(rp_trainer *t);
+rp_status rp__trainer_follow_shape(rp_trainer *t, int64_t step);
+
+/* A step from its beginning until the host has read its results. */
+typedef struct {
+    bool begun;
+    rp_status status;                   /* of its beginning; `why` is the message */
+    char why[RP_ERROR_CHARS];
+    double lr, began, seconds;
+    int64_t tokens;
+    rp_step_result result;
+} rp_running_step;
 
 struct rp_trainer {
     rp_ctx *ctx;
@@ -59,6 +69,8 @@ struct rp_trainer {
     int32_t stopping;                   /* a signal that one rank received: all ranks stop after this step; 0: none */
     rp_state_best best;                 /* the validations so far, if the recipe needs them */
     int64_t done, state_step;           /* state_step: step of the newest state, 0 without one */
+    rp_running_step running[2];         /* the step after `done`, at its number % 2, and the one after that, which a device computes meanwhile */
+    double read_at;                     /* when the results of the last step were read */
     char *state_path;                   /* of the newest state */
     int lock;                           /* file descriptor that locks output_dir; negative: not locked by this rank */
     rp_trainer_info info;

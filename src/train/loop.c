@@ -50,32 +50,75 @@ static rp_status name_kept_state(const rp_trainer *t, rp_status status)
     return rp_fail(t->ctx, status, "%s; %s", why, kept);
 }
 
-static bool profiled(const rp_trainer *t, bool (*when)(int64_t here, int64_t n))
+static bool profiled(const rp_trainer *t, int64_t step, bool (*when)(int64_t here, int64_t n))
 {
-    return t->profile && when(t->done - t->info.first_step, t->info.n_steps - t->info.first_step);
+    return t->profile && when(step - t->info.first_step, t->info.n_steps - t->info.first_step);
 }
 
-static rp_status train(rp_trainer *t, rp_metrics *line)
+/* A profiled step is over when this returns. */
+static rp_status queue_step(rp_trainer *t, int64_t step, rp_running_step *r)
 {
-    double lr    = t->recipe->optimizer.lr * rp__schedule_factor(&t->schedule, t->done);
-    bool watched = profiled(t, rp__profile_wants);
-    double began = rp__seconds();
-    rp_step_result result;
+    bool watched = profiled(t, step, rp__profile_wants);
     rp_data_step all;
 
-    if (watched) rp__profile_step_begin(t->profile, t->done + 1);
-    rp_status status = rp__trainer_follow_shape(t);
-    if (status == RP_OK) status = rp__engine_step(&t->engine, t->data, t->done, lr, &result);
-    double seconds   = rp__seconds() - began;
-    if (status == RP_OK) status = rp__data_step(t->data, t->done, &all);
-    if (watched && status == RP_OK) rp__profile_step_end(t->profile, all.tokens, &result.work);
+    if (watched) rp__profile_step_begin(t->profile, step + 1);
+    rp_status status = rp__trainer_follow_shape(t, step);
+    if (status == RP_OK) status = rp__engine_queue(&t->engine, t->data, step, r->lr, &r->result);
+    if (status == RP_OK && watched) status = rp__engine_read(&t->engine, &r->result);
+    r->seconds = rp__seconds() - r->began;
+    if (status == RP_OK) status = rp__data_step(t->data, step, &all);
+    if (watched && status == RP_OK) rp__profile_step_end(t->profile, all.tokens, &r->result.work);
     else if (watched) rp__profile_step_failed(t->profile);
-    RP_TRY(status);
-    fill_line(line, &result, t->done + 1, lr, all.tokens, seconds);
+    if (status == RP_OK) r->tokens = all.tokens;
+    return status;
+}
+
+/* An error is kept until the step is read, because the steps before it come first. */
+static void begin_step(rp_trainer *t, int64_t step, rp_running_step *r)
+{
+    *r        = (rp_running_step){ .begun = true, .lr = t->recipe->optimizer.lr * rp__schedule_factor(&t->schedule, step), .began = rp__seconds() };
+    r->status = queue_step(t, step, r);
+    if (r->status != RP_OK) memcpy(r->why, t->ctx->error, sizeof r->why);
+}
+
+/* Steps that a device computes one behind the other take the time from one reading to the next. */
+static rp_status read_step(rp_trainer *t, rp_running_step *r, rp_metrics *line)
+{
+    bool late = r->result.late;
+
+    if (r->status != RP_OK) memcpy(t->ctx->error, r->why, sizeof r->why);
+    RP_TRY(r->status);
+    RP_TRY(rp__engine_read(&t->engine, &r->result));
+    double now = rp__seconds();
+    if (late) r->seconds = now - (r->began > t->read_at ? r->began : t->read_at);
+    t->read_at = now;
+    fill_line(line, &r->result, t->done + 1, r->lr, r->tokens, r->seconds);
     return rp__trainer_share_line(t, line);
 }
 
 static bool due(const rp_opt_int *every, int64_t step) { return every->set && step % every->value == 0; }
+
+/* May the device begin another step before this one is read? Not if something is due that needs this step's weights. */
+static bool looks_ahead(const rp_trainer *t, const rp_running_step *r)
+{
+    const rp_recipe *recipe = t->recipe;
+    int64_t step            = t->done + 1;
+
+    if (r->status != RP_OK || !r->result.late || t->stopping || step >= t->info.n_steps || profiled(t, step, rp__profile_wants)) return false;
+    return !due(&recipe->run_val_every_n_steps, step) && !due(&recipe->save_every_n_steps, step) && !(t->samples && due(&recipe->sample_every, step));
+}
+
+static rp_status train(rp_trainer *t, bool ahead, rp_metrics *line)
+{
+    rp_running_step *r = &t->running[t->done % 2], *next = &t->running[(t->done + 1) % 2];
+
+    if (!r->begun) begin_step(t, t->done, r);
+    if (ahead && looks_ahead(t, r)) begin_step(t, t->done + 1, next);
+    rp_status status = read_step(t, r, line);
+    r->begun         = false;
+    if (status != RP_OK) next->begun = false;
+    return status;
+}
 
 static rp_status save(rp_trainer *t)
 {
@@ -104,11 +147,12 @@ static rp_status save(rp_trainer *t)
     return RP_OK;
 }
 
-static rp_status step_and_due(rp_trainer *t, rp_metrics *out)
+/* ahead: the device may begin the next step meanwhile */
+static rp_status step_and_due(rp_trainer *t, bool ahead, rp_metrics *out)
 {
     rp_metrics line;
 
-    RP_TRY(train(t, &line));
+    RP_TRY(train(t, ahead, &line));
     if (due(&t->recipe->run_val_every_n_steps, line.step)) {
         RP_TRY(rp__engine_score(&t->engine, t->val, t->val_rows, &line.val_loss));
         line.has_val_loss = true;
@@ -118,7 +162,7 @@ static rp_status step_and_due(rp_trainer *t, rp_metrics *out)
     if (t->metrics) RP_TRY(rp__metrics_put(t->metrics, &line, sampled ? rp__samples_json(t->samples) : NULL));
     if (t->board) RP_TRY(rp__tensorboard_put(t->board, &line));
     if (line.has_val_loss) RP_TRY(rp__best_validated(t, line.step, line.val_loss));
-    bool whole = profiled(t, rp__profile_ends);
+    bool whole = profiled(t, t->done, rp__profile_ends);
     t->done    = line.step;
     *out       = line;
     rp__best_set(t, &t->best);
@@ -130,7 +174,7 @@ rp_status rp__trainer_step(rp_trainer *t, rp_metrics *out)
 {
     RP_CHECK(t->ctx, t->done < t->info.n_steps, RP_ERR_STATE, "the run has %" PRId64 " steps, and all are done",
              t->info.n_steps);
-    return name_kept_state(t, step_and_due(t, out));
+    return name_kept_state(t, step_and_due(t, false, out));
 }
 
 rp_status rp__trainer_forecast(rp_trainer *t, rp_forecast *out)
@@ -194,8 +238,8 @@ static rp_status loop_run(rp_trainer *t, const volatile int *stop, const rp_prog
     rp_metrics line;
 
     RP_TRY(asked_to_stop(t, stop));
-    while (!t->stopping && t->done < t->info.n_steps) {
-        RP_TRY(step_and_due(t, &line));
+    while (t->done < t->info.n_steps && (!t->stopping || t->running[t->done % 2].begun)) {
+        RP_TRY(step_and_due(t, true, &line));
         show(t, progress, &line, began);
         show_samples(t, progress);
         RP_TRY(asked_to_stop(t, stop));

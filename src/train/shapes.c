@@ -35,11 +35,11 @@ void rp__shape_plans_free(rp_shape_plans *plans)
 
 /* ---- a shape ---- */
 
-static rp_status read_shape(rp_trainer *t, rp_micro_shape *micro, int n)
+static rp_status read_shape(rp_trainer *t, int64_t step, rp_micro_shape *micro, int n)
 {
     for (int i = 0; i < n; i++) {
         rp_data_batch b;
-        RP_TRY(rp__data_batch(t->data, t->done, i, &b));
+        RP_TRY(rp__data_batch(t->data, step, i, &b));
         micro[i] = (rp_micro_shape){ b.rows, b.length };
     }
     return RP_OK;
@@ -109,13 +109,13 @@ static rp_status remember(rp_trainer *t, const rp_micro_shape *micro, int n, rp_
     return RP_OK;
 }
 
-rp_status rp__trainer_follow_shape(rp_trainer *t)
+rp_status rp__trainer_follow_shape(rp_trainer *t, int64_t step)
 {
     int n                 = (int)t->recipe->gradient_accumulation_steps;
     rp_micro_shape *micro = rp__host_alloc(t->ctx, n * (int64_t)sizeof *micro);
 
     if (!micro) return RP_ERR_MEMORY;
-    rp_status status = read_shape(t, micro, n);
+    rp_status status = read_shape(t, step, micro, n);
     t->engine.follow = t->steps;
     if (status == RP_OK && !is_full(t->recipe, micro, n)) {
         if (!t->shapes) t->shapes = rp__host_alloc(t->ctx, sizeof *t->shapes);

@@ -66,7 +66,7 @@ static void forbid_guard(const block *b, bool forbidden)
 #endif
 }
 
-static void *take(call *c, int64_t bytes)
+static void *take_for(call *c, int64_t bytes)
 {
     block b = { .bytes = bytes };
 
@@ -87,7 +87,7 @@ static rp_attention_part part_for(call *c, const shape *s, rp_dtype dtype, int64
     if (s->flags & HEADS_FIRST) p.row_step = width, p.head_step = width * rows;
     else p.head_step = width, p.row_step = width * heads;
     p.batch_step = width * rows * heads;
-    p.data       = take(c, s->batch * p.batch_step * (dtype == RP_F32 ? 4 : 2));
+    p.data       = take_for(c, s->batch * p.batch_step * (dtype == RP_F32 ? 4 : 2));
     return p;
 }
 
@@ -106,7 +106,7 @@ static void set_documents(call *c, const shape *s)
 {
     int ahead = s->keys - s->queries;
 
-    c->documents = take(c, (int64_t)s->batch * s->queries * 2 * (int64_t)sizeof(int32_t));
+    c->documents = take_for(c, (int64_t)s->batch * s->queries * 2 * (int64_t)sizeof(int32_t));
     for (int i = 0; i < s->batch * s->queries; i++) {
         int position = ahead + i % s->queries + 5 * (i / s->queries), start = position / 23 * 23 - 5 * (i / s->queries);
         c->documents[2 * i] = s->flags & BLIND && i % 3 == 0 ? ahead + i % s->queries + 4 : start > 0 ? start : 0;
@@ -135,7 +135,7 @@ static void begin(call *c, rp_ctx *ctx, const shape *s, rp_dtype dtype)
     a->dq       = part_for(c, s, gradient, s->queries, s->heads);
     a->dk       = part_for(c, s, gradient, s->keys, s->kv_heads);
     a->dv       = part_for(c, s, gradient, s->keys, s->kv_heads);
-    a->lse      = take(c, (int64_t)s->batch * s->heads * s->queries * (int64_t)sizeof(float));
+    a->lse      = take_for(c, (int64_t)s->batch * s->heads * s->queries * (int64_t)sizeof(float));
     if (s->flags & DOCUMENTS) set_documents(c, s);
     fill(a, &a->q, s->queries, s->heads, &d, 3);
     fill(a, &a->k, s->keys, s->kv_heads, &d, 1);
@@ -149,7 +149,7 @@ static void begin(call *c, rp_ctx *ctx, const shape *s, rp_dtype dtype)
     }
     rp__kernels_gpu()->attention_forward_scratch(a, &forward);
     rp__kernels_gpu()->attention_backward_scratch(a, &backward);
-    a->scratch = take(c, forward > backward ? forward : backward);
+    a->scratch = take_for(c, forward > backward ? forward : backward);
     if (s->flags & NO_DQ) a->dq.data = NULL;
     if (s->flags & NO_DK) a->dk.data = NULL;
     if (s->flags & NO_DV) a->dv.data = NULL;

@@ -1,4 +1,5 @@
-/* Claims about steps on a GPU, which is emulated: the host waits once, and steps that are repeated as graphs have the bits of steps that run. */
+/* Claims about steps on a GPU, which is emulated: the host waits for a step when it has queued the next one, and steps that are repeated as graphs have
+ * the bits of steps that run. */
 /* ctest: device-free level-free */
 #include "loop_test.h"
 
@@ -38,6 +39,163 @@ static void a_step_waits_once_at_its_end(void **state)
     assert_waits("llama", 1, RUN("device=emu", "optimizer_in_bwd=true"));
     assert_waits("llama", 1, RUN("device=emu", "enable_activation_checkpointing=true", "optimizer.name=sgd"));
     assert_waits("gpt2", 1, RUN("device=emu", "clip_grad_norm=0.5", "dataset.packed=false"));
+}
+
+/* ---- the host looks one step behind ---- */
+
+typedef struct { int64_t events, streams, idle; } wait_counts;
+
+static wait_counts counts_now(void)
+{
+    return (wait_counts){ rp__emulate_calls("cuEventSynchronize"), rp__emulate_calls("cuStreamSynchronize"), rp__emulate_idle_waits() };
+}
+
+enum { SEEN_STEPS = 8 };
+typedef struct { int n, stop_after; volatile int stop; wait_counts at[SEEN_STEPS]; rp_ctx *fault_in; int fault_after; } seen_steps;
+
+static void see_step(void *user, const rp_metrics *line, double seconds_left)
+{
+    seen_steps *seen = user;
+
+    (void)seconds_left;
+    assert_true(seen->n < SEEN_STEPS);
+    seen->at[seen->n++] = counts_now();
+    assert_int_equal(line->step, seen->n);
+    if (seen->n == seen->stop_after) seen->stop = 15;
+    if (seen->n == seen->fault_after) seen->fault_in->fault_countdown = 1;
+}
+
+/* Every step but the last is read when the next one is in the queue, so no wait leaves the device idle, and none is within a step. */
+static void assert_looks_behind(const char *model, const char *const *setting)
+{
+    run r             = run_open(&dir, model, "out", setting);
+    seen_steps seen   = { 0 };
+    wait_counts began = counts_now();
+
+    assert_ok(r.ctx, r.status);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, &seen.stop, &(rp_progress){ .step = see_step, .user = &seen }));
+    assert_int_equal(seen.n, SEEN_STEPS);
+    for (int i = 0; i < SEEN_STEPS; i++) {
+        wait_counts before = i ? seen.at[i - 1] : began;
+        assert_int_equal(seen.at[i].events - before.events, 1);
+        assert_int_equal(seen.at[i].streams - before.streams, 0);
+        assert_int_equal(seen.at[i].idle - before.idle, i == SEEN_STEPS - 1);
+    }
+    run_close(&r);
+    temp_remove(&dir);
+    dir = loop_dir();
+}
+
+static void a_step_is_read_when_the_next_one_is_queued(void **state)
+{
+    static const char *const graphs[] = { "off", "on" };
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(graphs); i++) {
+        assert_int_equal(setenv("REPRISE_GRAPHS", graphs[i], 1), 0);
+        assert_looks_behind("llama", RUN("device=emu", "max_steps=8"));
+        assert_looks_behind("llama", RUN("device=emu", "max_steps=8", "dtype=bf16", "grad_dtype=fp32", "clip_grad_norm=0.5", "gradient_accumulation_steps=3"));
+        assert_looks_behind("llama", RUN("device=emu", "max_steps=8", "optimizer_in_bwd=true", "enable_activation_checkpointing=true"));
+        assert_looks_behind("gpt2", RUN("device=emu", "max_steps=8", "clip_grad_norm=0.5", "dataset.packed=false", "optimizer.name=sgd"));
+    }
+    assert_int_equal(unsetenv("REPRISE_GRAPHS"), 0);
+}
+
+static void run_by_steps(const char *out, const char *const *setting)
+{
+    run r = run_open(&dir, "llama", out, setting);
+    rp_metrics line;
+
+    assert_ok(r.ctx, r.status);
+    while (rp__trainer_done(r.trainer) < rp__trainer_info(r.trainer)->n_steps) assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
+    assert_ok(r.ctx, rp__trainer_finish(r.trainer));
+    run_close(&r);
+}
+
+/* Validations and states are of the step in whose line they are. */
+static void looking_behind_changes_no_line_and_no_bit(void **state)
+{
+    (void)state;
+    char val[300], from[300];
+    snprintf(val, sizeof val, "dataset_val={path: %s/val.bin, format: tokens}", dir.path);
+    snprintf(from, sizeof from, "resume=%s/whole/state/step-8", dir.path);
+    const char *const *setting = RUN("device=emu", "max_steps=10", "clip_grad_norm=0.5", "save_every_n_steps=4", "run_val_every_n_steps=3", val);
+
+    run_by_steps("steps", setting);
+    run_whole(&dir, "llama", "whole", setting);
+    assert_same_metrics(&dir, "steps", "whole");
+    assert_same_final(&dir, "steps", "whole");
+    run_whole(&dir, "llama", "whole", RUN("device=emu", "max_steps=10", "clip_grad_norm=0.5", "save_every_n_steps=4", "run_val_every_n_steps=3", val,
+                                          from));
+    assert_same_metrics(&dir, "steps", "whole");
+    assert_same_final(&dir, "steps", "whole");
+}
+
+/* The step that is queued then is finished, too. */
+static void a_signal_leaves_no_step_behind(void **state)
+{
+    (void)state;
+    seen_steps seen = { .stop_after = 3 };
+    run r           = run_open(&dir, "llama", "out", RUN("device=emu", "max_steps=8"));
+
+    assert_ok(r.ctx, r.status);
+    assert_int_equal(rp__trainer_run(r.trainer, &seen.stop, &(rp_progress){ .step = see_step, .user = &seen }), RP_ERR_INTERRUPTED);
+    assert_int_equal(seen.n, 4);
+    assert_int_equal(rp__trainer_done(r.trainer), 4);
+    assert_true(is_there(&dir, "out/state/step-4/state.json"));
+    run_close(&r);
+    run_whole(&dir, "llama", "out", RUN("device=emu", "max_steps=8", "resume=auto"));
+    run_whole(&dir, "llama", "whole", RUN("device=emu", "max_steps=8"));
+    assert_same_metrics(&dir, "out", "whole");
+    assert_same_final(&dir, "out", "whole");
+}
+
+/* Step 4 fails while it is queued behind step 3. */
+static void a_step_that_cannot_begin_comes_after_the_lines_before_it(void **state)
+{
+    (void)state;
+    run r           = run_open(&dir, "llama", "out", RUN("device=emu", "max_steps=8"));
+    seen_steps seen = { .fault_in = r.ctx, .fault_after = 2 };
+
+    assert_ok(r.ctx, r.status);
+    assert_int_equal(rp__trainer_run(r.trainer, &seen.stop, &(rp_progress){ .step = see_step, .user = &seen }), RP_ERR_MEMORY);
+    if (!strstr(rp_error(r.ctx), "bytes of host memory; no state was saved")) fail_msg("%s", rp_error(r.ctx));
+    assert_int_equal(seen.n, 3);
+    run_close(&r);
+    run_whole(&dir, "llama", "three", RUN("device=emu", "max_steps=3"));
+    assert_same_metrics(&dir, "out", "three");
+}
+
+static void spoil_weights(rp_trainer *trainer) { rp_elem_put(rp__model_param(rp__trainer_model(trainer), 0)->tensor, 100, NAN); }
+
+static void spoil_after_two(void *user, const rp_metrics *line, double seconds_left)
+{
+    (void)seconds_left;
+    if (line->step == 2) spoil_weights(user);
+}
+
+/* Step 3 is queued when the line of step 2 comes, so step 4 is bad in both runs. Step 5 is queued behind it. */
+static void a_bad_step_ends_a_run_at_the_same_line_and_weights(void **state)
+{
+    (void)state;
+    const char *const *setting = RUN("device=emu", "max_steps=8");
+    run single = run_open(&dir, "llama", "single", setting), whole = run_open(&dir, "llama", "whole", setting);
+    rp_metrics line;
+
+    for (int i = 0; i < 3; i++) assert_ok(single.ctx, rp__trainer_step(single.trainer, &line));
+    spoil_weights(single.trainer);
+    assert_int_equal(rp__trainer_step(single.trainer, &line), RP_ERR_NONFINITE);
+    assert_int_equal(rp__trainer_run(whole.trainer, NULL, &(rp_progress){ .step = spoil_after_two, .user = whole.trainer }), RP_ERR_NONFINITE);
+    assert_string_equal(rp_error(single.ctx), rp_error(whole.ctx));
+    assert_non_null(strstr(rp_error(whole.ctx), "loss of step 4 is nan"));
+    assert_int_equal(rp__trainer_done(whole.trainer), 3);
+    assert_same_metrics(&dir, "single", "whole");
+    for (int i = 0; i < rp__model_n_params(rp__trainer_model(whole.trainer)); i++) {
+        rp_tensor *a = rp__model_param(rp__trainer_model(single.trainer), i)->tensor, *b = rp__model_param(rp__trainer_model(whole.trainer), i)->tensor;
+        assert_true(rp_elem_get(a, 1) == rp_elem_get(b, 1));
+    }
+    run_close(&single);
+    run_close(&whole);
 }
 
 /* Ids and labels that the host wrote are checked by their range, so nothing is read back. */
@@ -155,17 +313,21 @@ static void a_loss_that_is_not_finite_is_named_and_updates_nothing(void **state)
 
 /* ---- errors of the device ---- */
 
-static void an_error_of_the_device_names_the_step(void **state)
+/* After the second line, step 4 is queued while step 3 runs and fails. */
+static void fail_after_two(void *user, const rp_metrics *line, double seconds_left)
+{
+    (void)user, (void)seconds_left;
+    if (line->step == 2) rp__emulate_fail("run", 40, CUDA_ERROR_LAUNCH_FAILED);
+}
+
+static void an_error_of_the_device_names_the_last_step_queued(void **state)
 {
     (void)state;
     run r = run_open(&dir, "llama", "out", RUN("device=emu"));
-    rp_metrics line;
 
     assert_ok(r.ctx, r.status);
-    assert_ok(r.ctx, rp__trainer_step(r.trainer, &line));
-    rp__emulate_fail("run", 40, CUDA_ERROR_LAUNCH_FAILED);
-    assert_int_equal(rp__trainer_step(r.trainer, &line), RP_ERR_BACKEND);
-    if (!strstr(rp_error(r.ctx), "device 'emu' failed at or before the end of step 2: ")) fail_msg("%s", rp_error(r.ctx));
+    assert_int_equal(rp__trainer_run(r.trainer, NULL, &(rp_progress){ .step = fail_after_two }), RP_ERR_BACKEND);
+    if (!strstr(rp_error(r.ctx), "device 'emu' failed at or before the end of step 4: ")) fail_msg("%s", rp_error(r.ctx));
     run_close(&r);
 }
 
@@ -200,7 +362,7 @@ static void step(run *r)
     assert_ok(r->ctx, rp__trainer_step(r->trainer, &line));
 }
 
-/* Each micro-batch is four inputs, the step block and a graph; a step ends with one copy and one wait. */
+/* Each micro-batch is four inputs, the step block and a graph; a step ends with one copy, its mark and one wait. */
 static void a_repeated_step_is_a_few_calls_of_the_driver(void **state)
 {
     (void)state;
@@ -217,7 +379,7 @@ static void a_repeated_step_is_a_few_calls_of_the_driver(void **state)
         int64_t before = driver_calls(), graphs = repeats();
         captured       = captures();
         step(&r);
-        assert_int_equal(driver_calls() - before, MICRO * (4 + 1 + 1) + 2);
+        assert_int_equal(driver_calls() - before, MICRO * (4 + 1 + 1) + 3);
         assert_int_equal(repeats() - graphs, MICRO);
         assert_int_equal(captures(), captured);
     }
@@ -360,6 +522,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_step_waits_once_at_its_end),
+        TEST(a_step_is_read_when_the_next_one_is_queued),
+        TEST(looking_behind_changes_no_line_and_no_bit),
+        TEST(a_signal_leaves_no_step_behind),
+        TEST(a_step_that_cannot_begin_comes_after_the_lines_before_it),
+        TEST(a_bad_step_ends_a_run_at_the_same_line_and_weights),
         TEST(a_range_decides_whether_all_ids_are_within_a_limit),
         TEST(a_step_has_the_same_bits_under_every_schedule),
         TEST(clipping_is_the_same_as_on_the_host),
@@ -372,7 +539,7 @@ int main(void)
         TEST(a_driver_that_refuses_a_graph_costs_nothing_but_time),
         TEST(a_step_that_needs_the_host_is_not_captured),
         TEST(a_repeated_loss_that_is_not_finite_is_named),
-        TEST(an_error_of_the_device_names_the_step),      /* last: the driver stays broken */
+        TEST(an_error_of_the_device_names_the_last_step_queued),      /* last: the driver stays broken */
     };
 #if defined(RP_SANITIZED) && !defined(RP_ASAN)      /* the emulated GPU runs on fibers, which ThreadSanitizer does not know */
     (void)tests;

@@ -358,6 +358,14 @@ int64_t rp__emulate_calls(const char *name)
     return n;
 }
 
+int64_t rp__emulate_idle_waits(void)
+{
+    pthread_mutex_lock(&lock);
+    int64_t n = rp__emulated_idle_waits();
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
 int rp__emulate_live(void)
 {
     pthread_mutex_lock(&lock);

@@ -83,6 +83,8 @@ void rp__emulate_add_kernels(const rp_gpu_kernel *const *kernels, int n);
 void rp__emulate_fail(const char *name, int nth, int code);
 /* Number of calls of driver function `name` since the start or the last reset. */
 int64_t rp__emulate_calls(const char *name);
+/* Number of waits since then that left nothing to run: a GPU stands idle until the host queues more. */
+int64_t rp__emulate_idle_waits(void);
 /* Number of live objects: streams, events, modules, graphs, allocations, reservations, pinned blocks, and calls that wait. */
 int rp__emulate_live(void);
 /* Releases everything and forgets errors, as a new process would. Reads the environment again. The caller's context is no longer current. */

@@ -145,6 +145,7 @@ void rp__emulated_release_record(emu_record *record);
 /* Runs calls until the stream is empty. */
 int rp__emulated_drain(emu_stream *stream);
 int rp__emulated_waiting(void);
+int64_t rp__emulated_idle_waits(void);
 /* A call that waits reads or writes a byte of this range. */
 bool rp__emulated_in_use(uint64_t at, size_t bytes);
 void rp__emulated_close_streams(void);

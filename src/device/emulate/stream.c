@@ -21,11 +21,13 @@ enum { MOST_WAITING = 4096, UNDEFINED_BYTE = 0xff };
 
 static emu_stream *streams;             /* in the order of their creation */
 static int n_streams_made, n_waiting;
+static int64_t n_idle_waits;
 static uint64_t n_calls;
 static int lanes = -1;                  /* 1: the newest stream first; -1: not chosen yet */
 
 emu_stream *rp__emulated_streams(void) { return streams; }
 int rp__emulated_waiting(void) { return n_waiting; }
+int64_t rp__emulated_idle_waits(void) { return n_idle_waits; }
 void rp__emulate_set_lanes(bool last) { lanes = last; }
 
 static bool newest_first(void)
@@ -246,7 +248,9 @@ int rp__emulated_cuStreamSynchronize(void *stream)
     emu_stream *s = rp__emulated_find(stream, EMU_STREAM);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     if (s->session) return rp__emulated_spoil(s->session, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    return rp__emulated_drain(s);
+    int error = rp__emulated_drain(s);
+    n_idle_waits += !n_waiting;
+    return error;
 }
 
 /* ---- copies and fills ---- */
@@ -361,6 +365,7 @@ int rp__emulated_cuEventSynchronize(void *event)
     if (e->captured) return rp__emulated_spoil(rp__emulated_session(e->captured), EMU_CAPTURED_EVENT);
     while (e->record && !e->record->done && step()) {}
     if (e->record && !e->record->done) rp__emulated_break(CUDA_ERROR_LAUNCH_FAILED);
+    n_idle_waits += !n_waiting;
     return rp__emulated_broken();
 }
 
@@ -387,7 +392,8 @@ void rp__emulated_close_streams(void)
             s->first    = c->next;
             rp__emulated_free_call(c);
         }
-    streams   = NULL;
-    n_waiting = 0;
-    lanes     = -1;
+    streams      = NULL;
+    n_waiting    = 0;
+    n_idle_waits = 0;
+    lanes        = -1;
 }

@@ -18,7 +18,7 @@
 typedef struct { i64 step, sample_base; } step_stream;                      /* of random numbers: rp_stream */
 typedef struct { i64 step; double lr; float rate, unbias, narrow_lr, scale; } step_update;      /* of an optimizer; the step counts from 1 */
 /* norm: of the gradients. first_bad: the first loss that is not finite. stopped: updates do nothing, because the loss (1) or the norm (2) is not finite. */
-typedef struct { double loss, first_bad, norm; float clip; int stopped; } step_results;
+typedef struct { double loss, norm; float clip; int stopped; double first_bad; } step_results;
 typedef struct { step_stream stream; step_update update; float weight; int unused; step_results results; } step_block;
 typedef struct { u64 loss, results; } step_loss_args;
 typedef struct { u64 squares, results; i64 n; double most; } step_norm_args;

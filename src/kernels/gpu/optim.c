@@ -58,12 +58,13 @@ void rp__gpu_op_sgd(const rp_optim_call *c) { update(c, &rp__gpu_sgd, &rp__gpu_s
 
 static u64 results_at(const rp_on *on) { return rp__gpu_block(on) + offsetof(step_block, results); }
 
-/* Every further micro-batch keeps the results so far. */
+/* Every further micro-batch keeps the results so far. A step that follows keeps those that say whether it stops. */
 void rp__gpu_op_step_begin(const rp_step_now *now, const rp_on *on)
 {
     step_block b = { .stream = { now->step, now->sample_base }, .update = update_values(now), .weight = now->weight };
 
-    rp__gpu_renew(on, 0, &b, now->first ? (int64_t)sizeof b : (int64_t)offsetof(step_block, results));
+    size_t kept = offsetof(step_block, results) + (now->first ? offsetof(step_results, stopped) : 0);
+    rp__gpu_renew(on, 0, &b, (int64_t)(now->first && !now->follows ? sizeof b : kept));
 }
 
 void rp__gpu_op_step_loss(const float *loss, const rp_on *on)
@@ -80,7 +81,7 @@ void rp__gpu_op_step_norm(const double *squares, int64_t n, double most, const r
     gpu_line(on, &rp__gpu_step_norm, 1, &args);
 }
 
-_Static_assert(sizeof(rp_step_results) == sizeof(step_results) && offsetof(rp_step_results, stopped) == offsetof(step_results, stopped),
+_Static_assert(sizeof(rp_step_results) == sizeof(step_results) && offsetof(rp_step_results, first_bad) == offsetof(step_results, first_bad),
                "the host's results are the device's");
 
 void rp__gpu_op_step_end(rp_step_results *out, const rp_on *on)

@@ -1,0 +1,164 @@
+/* A queue of the emulated GPU: a step's results, and waits for a part of the queue. */
+/* ctest: level-free device-free thread-free */
+#include "rp_test.h"
+
+#include "draws.h"
+
+#include "device/emulate/emulate.h"
+#include "device/launch.h"
+#include "kernels/gpu/gpu.h"
+#include "kernels/kernels.h"
+#include "kernels/step.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+
+/* ---- a step's results ---- */
+
+enum { SUMS = 700 };
+
+static rp_step_results results_of(rp_ctx *ctx, const float *loss, int n_losses, const double *squares, double most)
+{
+    const rp_kernels *k = rp__kernels_gpu();
+    rp_step_results r;
+    buffer losses = take(ctx, n_losses * 8);
+    double *sums;
+
+    k->step_sums(SUMS, &sums, &ctx->on);
+    assert_non_null(sums);
+    rp__mem_put(ctx, sums, squares, SUMS * sizeof *sums);
+    rp__mem_put(ctx, losses.device, loss, n_losses * (int)sizeof *loss);
+    k->step_begin(&(rp_step_now){ .first = true, .update = 1, .bias1 = 1, .bias2 = 1 }, &ctx->on);
+    for (int i = 0; i < n_losses; i++) {
+        if (i) k->step_begin(&(rp_step_now){ .step = i, .update = 1, .bias1 = 1, .bias2 = 1 }, &ctx->on);
+        k->step_loss((const float *)(void *)losses.device + i, &ctx->on);
+    }
+    k->step_norm(sums, SUMS, most, &ctx->on);
+    k->step_end(&r, &ctx->on);
+    rp__mem_sync(ctx);
+    give(losses);
+    return r;
+}
+
+/* Sums whose last bit depends on the order. */
+static void a_steps_results_are_those_of_the_host(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+    const float loss[] = { 0.1f, 1e8f, 0.3f }, bad[] = { 1, -INFINITY, NAN };
+    double squares[SUMS], sum = 0, *at;
+    draws d = { 11 };
+
+    (void)state;
+    for (int i = 0; i < SUMS; i++) sum += squares[i] = fabs((double)draw(&d)) / 3 + 1e-3;
+    for (int s = 0; s < RP_EMULATE_SCHEDULES; s++) {
+        rp__emulate_set_schedule((rp_emulate_schedule)s);
+        rp_step_results r = results_of(ctx, loss, RP_COUNT(loss), squares, 2);
+        assert_true(r.loss == ((double)0.1f + 1e8) + (double)0.3f && r.norm == sqrt(sum) && !r.stopped);
+        assert_true(r.clip == (float)(2 / (sqrt(sum) + 1e-6)));
+        assert_true(results_of(ctx, loss, 1, squares, 1e9).clip == 1);
+        r = results_of(ctx, bad, RP_COUNT(bad), squares, 2);
+        assert_true(r.stopped == RP_STEP_BAD_LOSS && r.first_bad == -INFINITY);
+    }
+    rp__emulate_set_schedule(RP_EMULATE_FORWARD);
+    squares[3] = NAN;
+    assert_int_equal(results_of(ctx, loss, 1, squares, 2).stopped, RP_STEP_BAD_NORM);
+    assert_int_equal(results_of(ctx, loss, 1, squares, 0).stopped, 0);      /* nothing is clipped */
+    rp__kernels_gpu()->step_sums(1 << 20, &at, &ctx->on);
+    assert_null(at);
+    test_ctx_free(ctx);
+}
+
+/* The host reads a step when it has queued the next one. If a step stops, so does the next one, and its own results say so. */
+static void a_step_that_follows_one_that_stopped_stops(void **state)
+{
+    rp_ctx *ctx         = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+    const rp_kernels *k = rp__kernels_gpu();
+    const float loss[]  = { NAN, 2 };
+    buffer losses       = take(ctx, 8);
+    rp_step_results r[3];
+
+    (void)state;
+    rp__mem_put(ctx, losses.device, loss, sizeof loss);
+    for (int i = 0; i < 3; i++) {
+        k->step_begin(&(rp_step_now){ .first = true, .follows = i == 1, .update = 1, .bias1 = 1, .bias2 = 1 }, &ctx->on);
+        k->step_loss((const float *)(void *)losses.device + (i > 0), &ctx->on);
+        k->step_end(&r[i], &ctx->on);
+    }
+    rp__mem_sync(ctx);
+    assert_true(r[0].stopped == RP_STEP_BAD_LOSS && isnan(r[0].loss) && isnan(r[0].first_bad));
+    assert_true(r[1].stopped == RP_STEP_BAD_LOSS && r[1].loss == 2);
+    assert_true(!r[2].stopped && r[2].loss == 2);
+    give(losses);
+    test_ctx_free(ctx);
+}
+
+/* ---- marks ---- */
+
+enum { NUMBERS = 30000 };       /* more than a first piece of pinned memory */
+
+static void queue_numbers(rp_ctx *ctx, buffer b, float value, float *last)
+{
+    float *values = malloc(NUMBERS * sizeof *values);
+
+    assert_non_null(values);
+    for (int i = 0; i < NUMBERS; i++) values[i] = value;
+    rp__mem_put(ctx, b.device, values, NUMBERS * (int)sizeof *values);
+    rp__gpu_copy_to_host(&ctx->on, last, b.device + (NUMBERS - 1) * sizeof *values, sizeof *last);
+    free(values);
+}
+
+static void a_mark_is_reached_before_later_calls_run(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+    buffer b    = take(ctx, NUMBERS);
+    float last[5] = { 0 };
+    uint64_t mark = 0;
+
+    (void)state;
+    int64_t idle = rp__emulate_idle_waits(), waits = rp__emulate_calls("cuEventSynchronize");
+    for (int i = 0; i < 5; i++) {
+        queue_numbers(ctx, b, (float)i + 1, &last[i]);
+        assert_true(last[i] == 0);
+        if (i) rp__mem_reach(ctx, mark);
+        if (i) assert_true(last[i - 1] == (float)i && last[i] == 0);
+        mark = rp__mem_mark(ctx);
+    }
+    rp__mem_reach(ctx, mark - 1);
+    assert_int_equal(rp__emulate_calls("cuEventSynchronize") - waits, 4);       /* it was reached */
+    assert_int_equal(rp__emulate_idle_waits(), idle);
+    rp__mem_sync(ctx);
+    assert_true(last[4] == 5);
+    rp__mem_reach(ctx, mark);
+    assert_int_equal(rp__emulate_calls("cuEventSynchronize") - waits, 4);
+    give(b);
+    test_ctx_free(ctx);
+}
+
+static void a_second_mark_waits_for_the_first(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+    buffer b    = take(ctx, NUMBERS);
+    float last[3] = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        queue_numbers(ctx, b, (float)i + 1, &last[i]);
+        rp__mem_mark(ctx);
+        if (i) assert_true(last[i - 1] == (float)i && last[i] == 0);
+    }
+    rp__mem_sync(ctx);
+    assert_true(last[2] == 3);
+    give(b);
+    test_ctx_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_steps_results_are_those_of_the_host),
+        cmocka_unit_test(a_step_that_follows_one_that_stopped_stops),
+        cmocka_unit_test(a_mark_is_reached_before_later_calls_run),
+        cmocka_unit_test(a_second_mark_waits_for_the_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
