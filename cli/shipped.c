@@ -147,12 +147,12 @@ static void add_errors(const cli *c, const rp_recipe *recipe, int checks, rp_rep
     rp__report_sort(report);
 }
 
-/* This version computes on the CPU only. Tests may ask for a test device: host memory that no budget counts. */
+/* On the CPU, host memory that no budget counts is for tests alone. */
 static void check_devices(const rp_recipe *recipe, rp_report *report)
 {
-    if (recipe->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY || getenv("REPRISE_TEST_DEVICE")) return;
+    if (recipe->activation_checkpointing.offload.to != RP_OFFLOAD_MEMORY || rp__recipe_device(recipe) || getenv("REPRISE_TEST_DEVICE")) return;
     rp__report_error(report, rp__recipe_place(recipe, "activation_checkpointing.offload.to"),
-                     "'activation_checkpointing.offload.to' memory needs a second device, and there is none: take disk");
+                     "'activation_checkpointing.offload.to' memory is the host's, and needs a GPU ('device'): take disk");
     rp__report_sort(report);
 }
 

@@ -39,6 +39,18 @@ typedef struct rp_records {
     void (*free)(struct rp_record *r);
 } rp_records;
 
+/* A lane of copies beside a queue, for values that leave a device for a while. Copies of a lane run in their order, while the queue goes on.
+ *   pin     makes the first `bytes` bytes of a range of `most` bytes of host memory fit for the lane; false: copies of them wait
+ *   out     copies to host memory, after everything in the queue so far
+ *   back    copies from host memory, after everything in the queue so far
+ *   await   later calls of the queue run after the copies that read or write a byte of this range of the device */
+typedef struct rp_lane {
+    bool (*pin)(void *base, int64_t bytes, int64_t most, const rp_on *on);
+    void (*out)(void *to, const void *from, int64_t bytes, bool pinned, const rp_on *on);
+    void (*back)(void *to, const void *from, int64_t bytes, bool pinned, const rp_on *on);
+    void (*await)(const void *at, int64_t bytes, const rp_on *on);
+} rp_lane;
+
 /* The functions of a device's memory. The memory space above (base/mem.h) does the counting. All take addresses; only reserve can fail. */
 typedef struct rp_memory {
     bool on_host;               /* the host reads and writes it like its own memory */
@@ -71,6 +83,7 @@ typedef struct rp_memory {
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* forbids or allows access from ops; NULL: ops always have access */
     const char *(*failed)(const rp_on *on);     /* the first error of the queue so far, static text; NULL: none. A NULL function: there never is one */
     const rp_records *records;          /* NULL: queues keep no records */
+    const rp_lane *lane;                /* NULL: queues have no lane */
     void (*begin)(const rp_on *on);     /* host code that acts as a kernel takes its turn in the queue; NULL: the code does not run on the host */
 } rp_memory;
 

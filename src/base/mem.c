@@ -227,6 +227,39 @@ void rp__mem_reach(const rp_ctx *ctx, uint64_t mark)
     else memory->sync(&ctx->on);
 }
 
+/* ---- the lane of device 0 ---- */
+
+bool rp__mem_has_lane(const rp_ctx *ctx) { return ctx->space[0]->memory->lane && ctx->on.queue; }
+
+static bool pinned(const rp_ctx *ctx, const rp_mem_space *s, const void *at, int64_t bytes)
+{
+    const uint8_t *p = at;
+    bool inside      = p >= s->base && p + bytes <= s->base + s->mapped_bytes;
+
+    return inside && ctx->space[0]->memory->lane->pin(s->base, p + bytes - s->base, s->mapped_bytes, &ctx->on);
+}
+
+void rp__mem_lane_out(const rp_ctx *ctx, const rp_mem_space *to, int64_t offset, const void *from, int64_t bytes)
+{
+    void *at = rp__mem_at(to, offset);
+
+    if (!rp__mem_has_lane(ctx) || !to->memory->on_host) rp__mem_copy(ctx, at, from, bytes);
+    else if (bytes) ctx->space[0]->memory->lane->out(at, from, bytes, pinned(ctx, to, at, bytes), &ctx->on);
+}
+
+void rp__mem_lane_back(const rp_ctx *ctx, void *to, const rp_mem_space *from, int64_t offset, int64_t bytes)
+{
+    const void *at = rp__mem_at(from, offset);
+
+    if (!rp__mem_has_lane(ctx) || !from->memory->on_host) rp__mem_copy(ctx, to, at, bytes);
+    else if (bytes) ctx->space[0]->memory->lane->back(to, at, bytes, pinned(ctx, from, at, bytes), &ctx->on);
+}
+
+void rp__mem_lane_await(const rp_ctx *ctx, const void *at, int64_t bytes)
+{
+    if (rp__mem_has_lane(ctx)) ctx->space[0]->memory->lane->await(at, bytes, &ctx->on);
+}
+
 rp_status rp__mem_check(rp_ctx *ctx, const char *call)
 {
     const rp_memory *memory = ctx->space[0]->memory;
@@ -259,6 +292,12 @@ void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *f
 }
 
 /* ---- a block's memory ---- */
+
+/* Before these bytes are written: a copy of the lane may still read or write them. */
+static void claim(const rp_mem_space *s, int64_t offset, int64_t bytes)
+{
+    if (s->base && s->memory->lane && bytes) s->memory->lane->await(s->base + offset, bytes, s->on);
+}
 
 #ifdef RP_ASAN
 /* Under AddressSanitizer each block is a separate heap allocation between red zones, so an access beyond either end is detected to the byte, even
@@ -315,6 +354,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
     if (s->memory->grow && offset + bytes > s->grown_bytes) bytes = s->grown_bytes - offset;
+    if (bytes > 0) claim(s, offset, bytes);
     if (s->base && bytes > 0) s->memory->fill(s->base + shift(s) + offset, POISON_BYTE, bytes, s->on);
 #else
     (void)s, (void)offset, (void)bytes;
@@ -464,6 +504,7 @@ rp_status rp__mem_take(rp_ctx *ctx, rp_mem_space *s, rp_mem_class c, int64_t byt
         return RP_ERR_MEMORY;
     }
     s->n_live++;
+    claim(s, place, rounded);
     block_begins(s, place, bytes);
     count(s, c, bytes, rounded);
     mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = place, .label = label });
@@ -581,6 +622,7 @@ int64_t rp__mem_slide(rp_mem_space *s, rp_mem_class c, int64_t bytes, int64_t of
 {
     int64_t rounded = rounded_up(s, bytes), to = rp__pool_slide(&s->pool, offset, rounded);
 
+    claim(s, to, rounded);
     block_moves(s, offset, to, bytes);
     mem_note(s, (rp_mem_event){ .mem_class = c, .bytes = bytes, .offset = offset });
     mem_note(s, (rp_mem_event){ .take = true, .mem_class = c, .bytes = bytes, .offset = to, .label = "moved" });

@@ -75,6 +75,13 @@ void rp__mem_sync(const rp_ctx *ctx);
  * for the first. On a device without marks, reach is rp__mem_sync. */
 uint64_t rp__mem_mark(const rp_ctx *ctx);
 void rp__mem_reach(const rp_ctx *ctx, uint64_t mark);
+/* Copies between device 0 and a block of another space, in a lane beside the queue if device 0 has one, else in the queue. Both begin after everything in
+ * the queue so far. The source of `out` may be given back at once, because memory that is taken again waits for the lane. The block may be given back and
+ * taken for the lane only. await: kernels that are queued later run after the copies from or to these bytes of device 0. */
+bool rp__mem_has_lane(const rp_ctx *ctx);
+void rp__mem_lane_out(const rp_ctx *ctx, const rp_mem_space *to, int64_t offset, const void *from, int64_t bytes);
+void rp__mem_lane_back(const rp_ctx *ctx, void *to, const rp_mem_space *from, int64_t offset, int64_t bytes);
+void rp__mem_lane_await(const rp_ctx *ctx, const void *at, int64_t bytes);
 /* Has the device failed so far? `call` names the running call for the message. errors RP_ERR_BACKEND */
 rp_status rp__mem_check(rp_ctx *ctx, const char *call);
 

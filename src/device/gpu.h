@@ -16,7 +16,8 @@
 #include "device/driver.h"
 #include "device/launch.h"
 
-enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16 };
+enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16,
+       RP_GPU_TRIPS = 64 };
 
 typedef struct { const rp_gpu_kernel *kernel; void *function; } rp_gpu_function;
 
@@ -68,9 +69,23 @@ typedef struct {
     rp_gpu_result result[RP_GPU_RESULTS];
 } rp_gpu_stretch;
 
+/* Copies of a lane that the queue has not waited for: the device's memory that they read or write, and the event after each. */
+typedef struct { uint64_t at, bytes; int event; } rp_gpu_trip;
+typedef struct {
+    void *stream;                                       /* NULL: there was no copy */
+    void *fork;                                         /* event: the queue before a copy */
+    void *event[RP_GPU_TRIPS];
+    int n_trips, next;                                  /* next: the event of the next trip */
+    rp_gpu_trip trip[RP_GPU_TRIPS];                     /* the oldest first */
+    uint8_t *pinned;                                    /* pinned host memory starts there, in pieces */
+    int64_t pinned_bytes, pin[RP_GPU_PIECES];
+    int n_pins;
+} rp_gpu_lane;
+
 struct rp_queue {
     rp_gpu *gpu;
     void *stream;
+    rp_gpu_lane lane;
     uint64_t n_marks;
     rp_gpu_stretch stretch[2];                          /* calls after mark n use stretch n % 2 */
     uint8_t *room;                                      /* device memory of this queue: rp__gpu_room, the step block, rp__gpu_sums */
@@ -101,10 +116,16 @@ uint64_t rp__gpu_mark(const rp_on *on);
 void rp__gpu_reach(const rp_on *on, uint64_t mark);
 void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on);
 const char *rp__gpu_failed(const rp_on *on);
+extern const rp_lane rp__gpu_lane;
+/* The queue waits for everything in its lane. */
+void rp__gpu_join(struct rp_queue *q);
 /* A call of the driver that needs nothing from the host. `bytes`, `byte`: of a fill; of a copy with `from`. */
 typedef struct {
     const rp_gpu_kernel *kernel;                        /* of a launch, else NULL */
     void *function;
+    void *event;                                        /* that is recorded, or waited for; else NULL */
+    bool waits, aside;                                  /* aside: in the lane */
+    char unused[6];
     unsigned grid[3];
     int byte;
     uint64_t to, from, bytes;

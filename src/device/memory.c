@@ -225,6 +225,6 @@ enum { GPU_ALIGN = 256 };
                                            .release = which##_release, .commit = gpu_commit, .grow = which##_grow, .open = which##_open, \
                                            .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .put = rp__gpu_put, \
                                            .sync = rp__gpu_sync, .mark = rp__gpu_mark, .reach = rp__gpu_reach, .failed = rp__gpu_failed, \
-                                           .records = &rp__gpu_records, .begin = rp__gpu_sync };
+                                           .records = &rp__gpu_records, .lane = &rp__gpu_lane, .begin = rp__gpu_sync };
 MEMORY(cuda)
 MEMORY(emu)

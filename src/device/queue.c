@@ -2,6 +2,7 @@
  *
  *   kernels ──▶ room (device) ──copy──▶ pinned (host) ──wait──▶ the addresses that the callers gave
  *   the caller's bytes ──▶ stage (pinned) ──copy──▶ device
+ *   lane      a second stream, for values that leave the device for a while; events order its copies and the queue's calls
  *
  * A copy to or from ordinary host memory would make the host wait. So results go to pinned memory first, and a wait moves them on. Bytes for
  * the device are copied to pinned memory, which stays as it is until a wait. The host may wait for a mark and not for later calls, so there is pinned
@@ -45,9 +46,20 @@ static void close_stretch(const rp_cuda *call, const rp_gpu_stretch *s)
     if (s->event) call->cuEventDestroy_v2(s->event);
 }
 
+static void close_lane(const rp_cuda *call, const rp_gpu_lane *lane)
+{
+    const uint8_t *at = lane->pinned;
+
+    for (int i = 0; i < lane->n_pins; at += lane->pin[i++]) call->cuMemHostUnregister((void *)at);
+    for (int i = 0; i < RP_GPU_TRIPS && lane->event[i]; i++) call->cuEventDestroy_v2(lane->event[i]);
+    if (lane->fork) call->cuEventDestroy_v2(lane->fork);
+    if (lane->stream) call->cuStreamDestroy_v2(lane->stream);
+}
+
 static void release(struct rp_queue *q)
 {
     rp__gpu_records.free(q->record);
+    close_lane(&q->gpu->call, &q->lane);
     for (int i = 0; i < 2; i++) close_stretch(&q->gpu->call, &q->stretch[i]);
     if (q->room) rp__gpu_release(q->gpu, q->room);
     if (q->stream) q->gpu->call.cuStreamDestroy_v2(q->stream);
@@ -95,6 +107,7 @@ void rp__gpu_sync(const rp_on *on)
     struct rp_queue *q = on->queue;
 
     if (!q) return;
+    rp__gpu_join(q);
     rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     rp__gpu_noted(q, q->gpu->call.cuStreamSynchronize(q->stream), "cuStreamSynchronize");
@@ -201,6 +214,108 @@ void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on)
     rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)source, (size_t)bytes, q->stream), "cuMemcpyAsync");
     if (!stage) rp__gpu_sync(on);
 }
+
+/* ---- the lane ---- */
+
+enum { PIN_BYTES = 1 << 21, MOST_PIN_BYTES = 1 << 30 };
+
+static bool open_lane(struct rp_queue *q)
+{
+    const rp_cuda *call = &q->gpu->call;
+    rp_gpu_lane *lane   = &q->lane;
+
+    if (lane->stream) return true;
+    for (int i = 0; i < RP_GPU_TRIPS; i++)
+        if (!lane->event[i] && call->cuEventCreate(&lane->event[i], CU_EVENT_DISABLE_TIMING)) return false;
+    if (!lane->fork && call->cuEventCreate(&lane->fork, CU_EVENT_DISABLE_TIMING)) return false;
+    return !call->cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING);
+}
+
+/* Pieces double, so that they stay few. */
+static bool lane_pin(void *base, int64_t bytes, int64_t most, const rp_on *on)
+{
+    struct rp_queue *q = on->queue;
+    rp_gpu_lane *lane  = &q->lane;
+    int64_t have       = lane->pinned_bytes, least = (bytes + PIN_BYTES - 1) / PIN_BYTES * PIN_BYTES - have;
+    int64_t more       = have < MOST_PIN_BYTES ? have : MOST_PIN_BYTES;
+
+    if (lane->pinned && lane->pinned != base) return false;
+    if (bytes <= have) return true;
+    if (more < least) more = least;
+    if (more > most - have) more = most - have;
+    rp__gpu_enter(q->gpu);
+    if (lane->n_pins == RP_GPU_PIECES || q->gpu->call.cuMemHostRegister_v2((uint8_t *)base + have, (size_t)more, 0)) return false;
+    lane->pinned = base;
+    lane->pinned_bytes += more;
+    lane->pin[lane->n_pins++] = more;
+    return true;
+}
+
+static void note_event(struct rp_queue *q, void *event, bool aside) { rp__gpu_issue(q, &(rp_gpu_call){ .event = event, .aside = aside }); }
+
+static void await_event(struct rp_queue *q, void *event, bool aside)
+{
+    rp__gpu_issue(q, &(rp_gpu_call){ .event = event, .aside = aside, .waits = true });
+}
+
+/* The queue waits for the first n trips. */
+static void await_trips(struct rp_queue *q, int n)
+{
+    rp_gpu_lane *lane = &q->lane;
+
+    rp__gpu_enter(q->gpu);
+    await_event(q, lane->event[lane->trip[n - 1].event], false);
+    lane->n_trips -= n;
+    memmove(lane->trip, lane->trip + n, (size_t)lane->n_trips * sizeof *lane->trip);
+    if (!lane->n_trips) lane->next = 0;
+}
+
+void rp__gpu_join(struct rp_queue *q)
+{
+    if (q->lane.n_trips) await_trips(q, q->lane.n_trips);
+}
+
+static void lane_copy(struct rp_queue *q, const void *to, const void *from, int64_t bytes, const void *on_device)
+{
+    rp_gpu_lane *lane = &q->lane;
+
+    rp__gpu_enter(q->gpu);
+    if (!open_lane(q)) {
+        rp__gpu_noted(q, CUDA_ERROR_OUT_OF_MEMORY, "a stream for copies");
+        return;
+    }
+    if (lane->n_trips == RP_GPU_TRIPS) await_trips(q, RP_GPU_TRIPS / 2);
+    note_event(q, lane->fork, false);
+    await_event(q, lane->fork, true);
+    rp__gpu_issue(q, &(rp_gpu_call){ .to = (uint64_t)(uintptr_t)to, .from = (uint64_t)(uintptr_t)from, .bytes = (uint64_t)bytes, .aside = true });
+    note_event(q, lane->event[lane->next], true);
+    lane->trip[lane->n_trips++] = (rp_gpu_trip){ (uint64_t)(uintptr_t)on_device, (uint64_t)bytes, lane->next };
+    lane->next                  = (lane->next + 1) % RP_GPU_TRIPS;
+}
+
+static void lane_out(void *to, const void *from, int64_t bytes, bool pinned, const rp_on *on)
+{
+    if (!pinned) rp__gpu_needs_host(on->queue);
+    lane_copy(on->queue, to, from, bytes, from);
+}
+
+static void lane_back(void *to, const void *from, int64_t bytes, bool pinned, const rp_on *on)
+{
+    if (!pinned) rp__gpu_needs_host(on->queue);
+    lane_copy(on->queue, to, from, bytes, to);
+}
+
+static void lane_await(const void *at, int64_t bytes, const rp_on *on)
+{
+    uint64_t from = (uint64_t)(uintptr_t)at, to = from + (uint64_t)bytes;
+    const rp_gpu_lane *lane = on->queue ? &on->queue->lane : NULL;
+    int n = lane ? lane->n_trips : 0;
+
+    while (n && (lane->trip[n - 1].at >= to || lane->trip[n - 1].at + lane->trip[n - 1].bytes <= from)) n--;
+    if (n) await_trips(on->queue, n);
+}
+
+const rp_lane rp__gpu_lane = { lane_pin, lane_out, lane_back, lane_await };
 
 /* ---- the step block ---- */
 

@@ -23,13 +23,15 @@ static int make_call(const struct rp_queue *q, const rp_gpu_call *c, const char 
 {
     const rp_cuda *call = &q->gpu->call;
     void *parameters[]  = { (void *)c->args };
+    void *stream        = c->aside ? q->lane.stream : q->stream;
 
-    *name = c->kernel ? c->kernel->name : c->from ? "cuMemcpyAsync" : "cuMemsetD8Async";
+    *name = c->kernel ? c->kernel->name : c->event ? "an event" : c->from ? "cuMemcpyAsync" : "cuMemsetD8Async";
+    if (c->event) return c->waits ? call->cuStreamWaitEvent(stream, c->event, 0) : call->cuEventRecord(c->event, stream);
     if (c->kernel)
         return call->cuLaunchKernel(c->function, c->grid[0], c->grid[1], c->grid[2], (unsigned)c->kernel->threads, 1, 1, (unsigned)c->kernel->shared_bytes,
-                                    q->stream, parameters, NULL);
-    if (c->from) return call->cuMemcpyAsync(c->to, c->from, c->bytes, q->stream);
-    return call->cuMemsetD8Async(c->to, (unsigned char)c->byte, c->bytes, q->stream);
+                                    stream, parameters, NULL);
+    if (c->from) return call->cuMemcpyAsync(c->to, c->from, c->bytes, stream);
+    return call->cuMemsetD8Async(c->to, (unsigned char)c->byte, c->bytes, stream);
 }
 
 /* ---- noting ---- */
@@ -76,6 +78,7 @@ static void record_begin(const rp_on *on)
 {
     struct rp_queue *q = on->queue;
 
+    rp__gpu_join(q);
     record_free(q->record);
     q->record = calloc(1, sizeof *q->record);
     if (q->record) q->record->gpu = q->gpu;
@@ -85,6 +88,7 @@ static struct rp_record *record_end(const rp_on *on)
 {
     struct rp_record *r = on->queue->record;
 
+    if (r) rp__gpu_join(on->queue);         /* a capture must end with all its streams */
     on->queue->record = NULL;
     if (r && !r->needs_host && r->n) return r;
     record_free(r);
@@ -93,8 +97,8 @@ static struct rp_record *record_end(const rp_on *on)
 
 static bool same_call(const rp_gpu_call *a, const rp_gpu_call *b)
 {
-    return a->kernel == b->kernel && !memcmp(a->grid, b->grid, sizeof a->grid) && a->byte == b->byte && a->to == b->to && a->from == b->from &&
-           a->bytes == b->bytes && !memcmp(a->args, b->args, sizeof a->args);
+    return a->kernel == b->kernel && a->event == b->event && a->waits == b->waits && a->aside == b->aside && a->byte == b->byte && a->to == b->to &&
+           a->from == b->from && a->bytes == b->bytes && !memcmp(a->grid, b->grid, sizeof a->grid) && !memcmp(a->args, b->args, sizeof a->args);
 }
 
 static bool record_same(const struct rp_record *a, const struct rp_record *b)
@@ -141,6 +145,7 @@ static bool record_prepare(struct rp_record *r, const rp_on *on)
 static void record_repeat(const struct rp_record *r, const rp_on *on)
 {
     rp__gpu_enter(r->gpu);
+    rp__gpu_join(on->queue);                /* the copies of the graph are not in the lane */
     rp__gpu_needs_host(on->queue);          /* a graph in a graph is not supported */
     rp__gpu_noted(on->queue, r->gpu->call.cuGraphLaunch(r->executable, on->queue->stream), "cuGraphLaunch");
 }

@@ -174,7 +174,7 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "activation_checkpointing.rules", KEY_RULES, AT(activation_checkpointing.rule), "[]", .flags = KEY_FREE,
       .help = "fates of slots; the first rule that matches a slot decides" },
     { "activation_checkpointing.offload.to", KEY_WORD, AT(activation_checkpointing.offload.to), "disk", "disk memory",
-      .flags = KEY_FREE, .help = "where slots are offloaded to; memory needs a second device" },
+      .flags = KEY_FREE, .help = "where slots are offloaded to; memory is the host's, with a GPU as `device`" },
     { "activation_checkpointing.offload.path", KEY_TEXT, AT(activation_checkpointing.offload.path), "offload/",
       .flags = KEY_FREE,
       .help = "folder for offloaded slots, and for optimizer states with `dist.state_offload`" },

@@ -13,6 +13,7 @@ static const int64_t usual_buffer_bytes = INT64_C(16) << 20;
 typedef struct {                /* a block of a device's memory; next: link in the list of spare blocks */
     bool live;
     int64_t offset, bytes, next;
+    void *into;                 /* of the last fetch */
 } block;
 
 typedef struct {
@@ -68,8 +69,7 @@ static rp_status memory_put(rp_offload *a, const void *data, int64_t bytes, int6
 
     RP_TRY(offload_make_room(a));
     RP_TRY(rp__mem_take(a->ctx, space_of(a), RP_MEM_SAVED, bytes, "an offloaded slot", &offset));
-    void *to = rp__mem_at(space_of(a), offset);
-    if (to) rp__mem_copy(a->ctx, to, data, bytes);
+    if (rp__mem_at(space_of(a), offset)) rp__mem_lane_out(a->ctx, space_of(a), offset, data, bytes);
     int64_t i = a->spare;
     if (i == NO_BLOCK) i = a->n_blocks++;
     else a->spare = a->block[i].next;
@@ -86,26 +86,28 @@ static block *block_of(const rp_offload *a, int64_t ticket)
 
 static rp_status memory_fetch(rp_offload *a, int64_t ticket, void *into, int64_t bytes)
 {
-    const block *b   = block_of(a, ticket);
-    const void *from = rp__mem_at(space_of(a), b->offset);
+    block *b = block_of(a, ticket);
 
     RP_BUG_IF(bytes != b->bytes);
-    if (from) rp__mem_copy(a->ctx, into, from, bytes);
+    b->into = into;
+    if (rp__mem_at(space_of(a), b->offset)) rp__mem_lane_back(a->ctx, into, space_of(a), b->offset, bytes);
     return RP_OK;
 }
 
 static rp_status memory_wait(rp_offload *a, int64_t ticket)
 {
-    block_of(a, ticket);
+    const block *b = block_of(a, ticket);
+
+    rp__mem_lane_await(a->ctx, b->into, b->bytes);
     return RP_OK;
 }
 
-/* The block may become the host's, so its copies must be complete. */
+/* Copies of a lane run in their order. Without one, the block may become the host's, so its copies must be complete. */
 static void memory_drop(rp_offload *a, int64_t ticket)
 {
     block *b = block_of(a, ticket);
 
-    rp__mem_sync(a->ctx);
+    if (!rp__mem_has_lane(a->ctx) || !a->ctx->device[a->device]->memory->on_host) rp__mem_sync(a->ctx);
     rp__mem_give(space_of(a), RP_MEM_SAVED, b->bytes, b->offset);
     *b       = (block){ .next = a->spare };
     a->spare = ticket;

@@ -1,10 +1,11 @@
 /* tape/offload.h -- keeps offloaded values between the forward and their backward: in a file on disk, or in another device's memory.
  *
- *   put     copies the contents out before it returns; the ticket identifies them
- *   fetch   starts to copy them back; wait returns when they are here; drop forgets them
+ *   put     copies the contents out; the caller may give the memory back at once; the ticket identifies them
+ *   fetch   starts to copy them back; after wait, calls may read them; drop forgets them
  *
  * Files form a disk queue (base/disk_queue.h). Its buffers are counted in the host's ledger, class temp, from open to close. In another
- * device's memory each value is counted in that device's ledger, class saved, from put to drop. On shapes alone the ledgers see the same.
+ * device's memory each value is counted in that device's ledger, class saved, from put to drop. A GPU copies to the host's memory in a lane beside its
+ * queue, so nothing waits on the host. On shapes alone the ledgers see the same.
  */
 #ifndef RP_TAPE_OFFLOAD_H
 #define RP_TAPE_OFFLOAD_H

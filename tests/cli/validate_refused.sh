@@ -37,4 +37,4 @@ refused tiny_from_scratch activation_checkpointing.offload.to=memory dataset.pat
 #2> note: names were not checked against the model: there is no 'models/smollm2.gguf'
 #2> 'smollm2_135m_full' is a valid recipe
 #2> argument 'activation_checkpointing.offload.to=memory': note: 'activation_checkpointing.offload.to' has no effect: no rule offloads
-#2> argument 'activation_checkpointing.offload.to=memory': 'activation_checkpointing.offload.to' memory needs a second device, and there is none: take disk
+#2> argument 'activation_checkpointing.offload.to=memory': 'activation_checkpointing.offload.to' memory is the host's, and needs a GPU ('device'): take disk

@@ -154,6 +154,7 @@ static void pinned_memory_is_not_freed_while_a_call_uses_it(void **state)
 static void wrong_handles_are_refused(void **state)
 {
     (void)state;
+    static _Alignas(4096) unsigned char pages[8192];
     rig r;
     void *e, *f, *graph = &e, *bad[] = { NULL, &e, (void *)16 };
     rig_open(&r);
@@ -173,6 +174,12 @@ static void wrong_handles_are_refused(void **state)
     assert_int_equal(cu.cuEventRecord(r.stream[0], r.stream[0]), CUDA_ERROR_INVALID_HANDLE);       /* of another kind */
     assert_int_equal(cu.cuModuleGetFunction(&f, r.module, "no_such_kernel"), CUDA_ERROR_NOT_FOUND);
     assert_int_equal(cu.cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cu.cuMemHostRegister_v2(pages + 1, 4096, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_done(cu.cuMemHostRegister_v2(pages, 8192, 0));
+    assert_int_equal(cu.cuMemHostRegister_v2(pages + 4096, 4096, 0), 712);                          /* already registered */
+    assert_int_equal(cu.cuMemFreeHost(pages), CUDA_ERROR_INVALID_VALUE);
+    assert_done(cu.cuMemHostUnregister(pages));
+    assert_int_equal(cu.cuMemHostUnregister(pages), CUDA_ERROR_INVALID_VALUE);
     assert_done(cu.cuEventDestroy_v2(e));
     assert_int_equal(cu.cuEventDestroy_v2(e), CUDA_ERROR_INVALID_HANDLE);
     rig_close(&r);

@@ -9,6 +9,12 @@
 #include "device/emulate/emulate.h"
 #include "tensor/tensor.h"
 
+#ifdef RP_ASAN
+enum { HAS_ASAN = true };
+#else
+enum { HAS_ASAN = false };
+#endif
+
 /* ---- waits ---- */
 
 static int64_t waits(void) { return rp__emulate_calls("cuStreamSynchronize") + rp__emulate_calls("cuEventSynchronize"); }
@@ -484,6 +490,36 @@ static void a_driver_that_refuses_a_graph_costs_nothing_but_time(void **state)
     }
 }
 
+/* ---- offloading to the host's memory ---- */
+
+#define AWAY "activation_checkpointing={mode: full, rules: [{op: add, call: 1, fate: offload}, {op: swiglu, fate: offload}], offload: {to: memory}}"
+
+/* Values leave and come back in a lane of copies, in both orders of streams, in graphs too. Under AddressSanitizer host memory is not pinned. */
+static void offloading_to_memory_waits_for_nothing_and_changes_no_bit(void **state)
+{
+    (void)state;
+    for (int last = 0; last < 2; last++) {
+        rp__emulate_set_lanes(last);
+        run_whole(&dir, "llama", "plain", RUN("device=emu", "max_steps=5", "gradient_accumulation_steps=2"));
+        int64_t before = repeats();
+        run_whole(&dir, "llama", "away", RUN("device=emu", "max_steps=5", "gradient_accumulation_steps=2", AWAY));
+        metrics m = metrics_of(&dir, "away");
+        assert_true(metric_number(m.line[0], "offloaded_bytes") > 0);
+        free(m.text);
+        assert_same_losses(&dir, "plain", "away");
+        assert_same_final(&dir, "plain", "away");
+        if (!HAS_ASAN) assert_true(repeats() > before);
+        assert_int_equal(setenv("REPRISE_GRAPHS", "off", 1), 0);
+        run_whole(&dir, "llama", "off", RUN("device=emu", "max_steps=5", "gradient_accumulation_steps=2", AWAY));
+        assert_same_metrics(&dir, "away", "off");
+        assert_same_final(&dir, "away", "off");
+        if (!HAS_ASAN) assert_looks_behind("llama", RUN("device=emu", "max_steps=8", AWAY));
+        assert_int_equal(unsetenv("REPRISE_GRAPHS"), 0);
+        if (!HAS_ASAN) assert_looks_behind("llama", RUN("device=emu", "max_steps=8", AWAY));
+    }
+    rp__emulate_set_lanes(false);
+}
+
 static void assert_not_captured(const char *const *setting)
 {
     int64_t before = captures();
@@ -537,6 +573,7 @@ int main(void)
         TEST(batches_of_other_shapes_are_captured_anew),
         TEST(a_step_whose_memory_has_moved_is_not_repeated),
         TEST(a_driver_that_refuses_a_graph_costs_nothing_but_time),
+        TEST(offloading_to_memory_waits_for_nothing_and_changes_no_bit),
         TEST(a_step_that_needs_the_host_is_not_captured),
         TEST(a_repeated_loss_that_is_not_finite_is_named),
         TEST(an_error_of_the_device_names_the_last_step_queued),      /* last: the driver stays broken */

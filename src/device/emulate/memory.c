@@ -37,7 +37,7 @@
 
 typedef enum { UNUSED, RESERVED, MAPPED, ACCESSIBLE } chunk_state;
 typedef struct { size_t chunks, at; bool mapped, released; } physical;
-typedef struct pinned { struct pinned *next; unsigned char *at; size_t bytes; } pinned;
+typedef struct pinned { struct pinned *next; unsigned char *at; size_t bytes; bool registered; } pinned;
 
 static unsigned char *addresses, *bytes_behind;
 static size_t space_bytes, n_chunks, next_chunk, top_chunk, used, total;      /* no reservation lies above top_chunk */
@@ -316,30 +316,57 @@ int rp__emulated_cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
         free(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *p   = (pinned){ pins, block, bytes };
+    *p   = (pinned){ pins, block, bytes, false };
     pins = p;
     *at  = block;
     return CUDA_SUCCESS;
 }
 
-int rp__emulated_cuMemFreeHost(void *at)
+static int unpin(const void *at, bool registered, const char *call)
 {
-    RP_ENTER(cuMemFreeHost);
     int forbidden = rp__emulated_unsafe();
     if (forbidden) return forbidden;
     for (pinned **p = &pins; *p; p = &(*p)->next)
-        if ((*p)->at == at) {
+        if ((*p)->at == at && (*p)->registered == registered) {
             pinned *gone = *p;
             if (rp__emulated_in_use((uint64_t)(uintptr_t)at, gone->bytes)) {
-                fputs("emulated device: cuMemFreeHost of a block that a waiting call uses\n", stderr);
+                fprintf(stderr, "emulated device: %s of a block that a waiting call uses\n", call);
                 abort();
             }
             *p = gone->next;
-            free(gone->at);
+            if (!registered) free(gone->at);
             free(gone);
             return CUDA_SUCCESS;
         }
     return CUDA_ERROR_INVALID_VALUE;
+}
+
+int rp__emulated_cuMemFreeHost(void *at)
+{
+    RP_ENTER(cuMemFreeHost);
+    return unpin(at, false, "cuMemFreeHost");
+}
+
+/* Whole pages, none of them pinned already. */
+int rp__emulated_cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    RP_ENTER(cuMemHostRegister_v2);
+    int forbidden = rp__emulated_unsafe();
+    if (forbidden) return forbidden;
+    if (!at || !bytes || flags || (uintptr_t)at % 4096 || bytes % 4096) return CUDA_ERROR_INVALID_VALUE;
+    for (const pinned *p = pins; p; p = p->next)
+        if ((unsigned char *)at < p->at + p->bytes && p->at < (unsigned char *)at + bytes) return EMU_ALREADY_REGISTERED;
+    pinned *p = malloc(sizeof *p);
+    if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
+    *p   = (pinned){ pins, at, bytes, true };
+    pins = p;
+    return CUDA_SUCCESS;
+}
+
+int rp__emulated_cuMemHostUnregister(void *at)
+{
+    RP_ENTER(cuMemHostUnregister);
+    return unpin(at, true, "cuMemHostUnregister");
 }
 
 bool rp__emulated_pinned(uint64_t at, size_t bytes)
@@ -365,7 +392,7 @@ void rp__emulated_close_memory(void)
 {
     while (pins) {
         pinned *next = pins->next;
-        free(pins->at);
+        if (!pins->registered) free(pins->at);
         free(pins);
         pins = next;
     }
