@@ -60,6 +60,7 @@ static const struct { const rp_op *op; rp_op_case test; } forms[] = {
     { &rp_op_matmul, { "tensor cores", .in = { { 40, 72 }, { 72, 80 }, { 80 } }, .attr = &(rp_attr_matmul){ false } } },
     { &rp_op_matmul, { "transposed", .in = { { 40, 72 }, { 80, 72 } }, .attr = &(rp_attr_matmul){ true } } },
     { &rp_op_embedding, { "packs", .in = { { 9, 16 }, { 40 } }, INT_IN(1, 0, 8) } },
+    { &rp_op_embedding, { "blocks of ids", .in = { { 5, 4 }, { 600 } }, INT_IN(1, 0, 4) } },
     { &rp_op_spread, { "packs", .in = { { 6, 16 }, { 6, 2 } }, EXPERTS, INT_IN(1, 0, 3) } },
     { &rp_op_combine, { "rows of a block", .in = { { 6, 1104 }, { 3, 2 }, { 3, 2 } }, EXPERTS, INT_IN(2, 0, 3), .stat_inputs = RP_IN(1) } },
     { &rp_op_expert_load, { "rows of a block", .in = { { 20, 1032 }, { 20, 2 } }, INT_IN(1, 0, 1031) } },
