@@ -188,47 +188,61 @@ static void end_trip(trip *t, int value)
     give(t->end);
 }
 
-/* Then the same as a graph, while the lane still has a copy from before. Under AddressSanitizer host blocks are no pinned memory. */
+enum { LANE_BYTES = 32 };
+
+static void assert_host(const trip *t, int value) { assert_int_equal(*(const uint8_t *)rp__mem_at(t->host, t->at), value); }
+
+static void queue_out(const trip *t, buffer from, int value)
+{
+    rp__mem_fill(t->ctx, from.device, value, LANE_BYTES);
+    rp__mem_lane_out(t->ctx, t->host, t->at, from.device, LANE_BYTES);
+}
+
+/* The lane has copies from before, when the record begins and when it is repeated. Under AddressSanitizer host blocks are no pinned memory. */
+static void repeat_out(const trip *t, buffer other, buffer third)
+{
+    const rp_records *records = rp__memory_emu.records;
+    const rp_on *on           = &t->ctx->on;
+
+    for (int i = 0; i < TRIPS; i++) rp__mem_lane_out(t->ctx, t->host, t->at, other.device, LANE_BYTES);
+    rp__mem_fill(t->ctx, other.device, 9, LANE_BYTES);
+    records->begin(on);
+    rp__mem_lane_await(t->ctx, other.device, LANE_BYTES);
+    queue_out(t, other, 7);
+    struct rp_record *r = records->end(on);
+#ifndef RP_ASAN
+    assert_true(r && records->prepare(r, on));
+    rp__mem_fill(t->ctx, other.device, 5, LANE_BYTES);
+    rp__mem_lane_out(t->ctx, t->host, t->at, third.device, LANE_BYTES);
+    records->repeat(r, on);
+#endif
+    rp__mem_sync(t->ctx);
+    assert_host(t, 7);
+    records->free(r);
+}
+
 static void the_lane_and_its_queue_wait_for_each_other(void **state)
 {
     (void)state;
     for (int lanes = 0; lanes < 2; lanes++) {
-        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
-        const rp_records *records = rp__memory_emu.records;
-        trip t = { .ctx = ctx };
+        trip t = { .ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 }) };
         int device;
 
         rp__emulate_set_lanes(lanes);
-        assert_int_equal(rp__device_open(ctx, "cpu", &device), RP_OK);
-        t.host = ctx->space[device];
-        assert_int_equal(rp__mem_take(ctx, t.host, RP_MEM_SAVED, 8 * 4 + 256, "test", &t.at), RP_OK);
+        assert_int_equal(rp__device_open(t.ctx, "cpu", &device), RP_OK);
+        t.host = t.ctx->space[device];
+        assert_int_equal(rp__mem_take(t.ctx, t.host, RP_MEM_SAVED, 8 * 4 + 256, "test", &t.at), RP_OK);
         queue_trip(&t, 3);
         end_trip(&t, 3);
-        buffer other = take(ctx, 8), third = take(ctx, 8);
-        rp__mem_fill(ctx, third.device, 4, 32);
-        rp__mem_lane_out(ctx, t.host, t.at, third.device, 32);
-        rp__mem_sync(ctx);
-        assert_int_equal(*(const uint8_t *)rp__mem_at(t.host, t.at), 4);
-        for (int i = 0; i < TRIPS; i++) rp__mem_lane_out(ctx, t.host, t.at, other.device, 32);
-        rp__mem_fill(ctx, other.device, 9, 32);
-        records->begin(&ctx->on);
-        rp__mem_lane_await(ctx, other.device, 32);
-        rp__mem_fill(ctx, other.device, 7, 32);
-        rp__mem_lane_out(ctx, t.host, t.at, other.device, 32);
-        struct rp_record *r = records->end(&ctx->on);
-#ifndef RP_ASAN
-        assert_true(r && records->prepare(r, &ctx->on));
-        rp__mem_fill(ctx, other.device, 5, 32);
-        rp__mem_lane_out(ctx, t.host, t.at, third.device, 32);
-        records->repeat(r, &ctx->on);
-#endif
-        rp__mem_sync(ctx);
-        assert_int_equal(*(const uint8_t *)rp__mem_at(t.host, t.at), 7);
-        records->free(r);
+        buffer other = take(t.ctx, 8), third = take(t.ctx, 8);
+        queue_out(&t, third, 4);
+        rp__mem_sync(t.ctx);
+        assert_host(&t, 4);
+        repeat_out(&t, other, third);
         give(other);
         give(third);
         rp__mem_give(t.host, RP_MEM_SAVED, 8 * 4 + 256, t.at);
-        test_ctx_free(ctx);
+        test_ctx_free(t.ctx);
     }
     rp__emulate_set_lanes(false);
 }
