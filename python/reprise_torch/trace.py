@@ -6,7 +6,7 @@ import contextlib
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.checkpoint import SAC_IGNORED_OPS
@@ -32,6 +32,11 @@ def written(func, args, kwargs):
     named = zip(func._schema.arguments, args)
     named = [*named, *((a, kwargs[a.name]) for a in func._schema.arguments if a.name in kwargs)]
     return [t for a, value in named if a.alias_info is not None and a.alias_info.is_write for t in tensors(value)]
+
+
+def is_index(tensor):
+    """Integers and booleans keep their values in a trace."""
+    return not (tensor.is_floating_point() or tensor.is_complex())
 
 
 class Bytes:
@@ -69,7 +74,7 @@ def note(tensor):
 
 
 class Counter(TorchDispatchMode):
-    """Counts the bytes of each result. Ops on tensors that are not fake run on their values."""
+    """Counts the bytes of each result. Ops on tensors that are not fake run on their values, and so do ops that make integers of no tensor."""
 
     def __init__(self):
         super().__init__()
@@ -81,10 +86,14 @@ class Counter(TorchDispatchMode):
 
     def call(self, func, args, kwargs):
         read = tensors((args, kwargs))
-        if read and not any(isinstance(t, torch._subclasses.FakeTensor) for t in read):
-            with unset_fake_temporarily():
-                return func(*args, **kwargs)
-        return func(*args, **kwargs)
+        if read and any(isinstance(t, FakeTensor) for t in read):
+            return func(*args, **kwargs)
+        if not read:
+            out = func(*args, **kwargs)
+            if not (made := tensors(out)) or not all(map(is_index, made)):
+                return out
+        with unset_fake_temporarily():                   # positions and masks
+            return func(*args, **kwargs)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = self.call(func, args, kwargs or {})
@@ -235,9 +244,7 @@ def loss_of(output, loss):
 
 def fake_input(mode, t):
     """Integers and booleans keep their values: they are few, and models branch on them."""
-    if not isinstance(t, torch.Tensor) or not (t.is_floating_point() or t.is_complex()):
-        return t
-    return mode.from_tensor(t)
+    return mode.from_tensor(t) if isinstance(t, torch.Tensor) and not is_index(t) else t
 
 
 def run(model, example, loss, counter, before_backward=lambda: None, steps=1):
