@@ -1,7 +1,7 @@
 # Debian packages, by CPack: `make deb` configures a build of its own with the prefix /usr and runs it. Dependencies are what dpkg-shlibdeps
 # finds; those who start ranks add the package of their MPI.
 #
-#   reprise            the program            libreprise0      the library        libreprise-dev   to build against it
+#   reprise            the program            libreprise1      the library        libreprise-dev   to build against it
 #   reprise-openmpi    ranks by Open MPI      reprise-mpich    ranks by MPICH
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME reprise)

@@ -112,7 +112,7 @@ typedef enum {
     RP_DTYPES
 } rp_dtype;
 
-#define RP_MAX_DIM 5
+#define RP_MAX_DIM 8      /* the most dimensions of a tensor */
 
 /* The dtype and shape of a dense, row-major tensor. */
 typedef struct {

@@ -118,18 +118,20 @@ rp_status rp_save(rp_ctx *ctx, const char *path, rp_tensor *const *tensors, int 
 
 /* ---- loading ---- */
 
+_Static_assert(RP_SAFETENSORS_MAX_DIM == RP_MAX_DIM, "a file holds every shape of a tensor, and no other");
+
 static rp_status check_one(const own_file *f, const rp_safetensors *set, const rp_state_tensor *t)
 {
     const rp_meta *m         = rp__state_whole(t);
     const rp_safetensor *has = rp__safetensors_find(set, t->name);
 
     RP_CHECK(f->ctx, has, RP_ERR_MATCH, "rp_load: '%s' lacks the tensor '%s'", f->path, t->name);
-    rp_meta there = { .dtype = m->dtype, .ndim = has->ndim <= RP_MAX_DIM ? has->ndim : 0 };
+    rp_meta there = { .dtype = m->dtype, .ndim = has->ndim };
     memcpy(there.dim, has->dim, (size_t)there.ndim * sizeof there.dim[0]);
     RP_CHECK(f->ctx, has->dtype == rp__safetensors_dtype_of(m->dtype), RP_ERR_DTYPE, "rp_load: '%s' holds '%s' as %s, but the tensor is %s", f->path, t->name,
              rp__safetensors_dtype_name(has->dtype), rp_dtype_name(m->dtype));
-    RP_CHECK(f->ctx, has->ndim == m->ndim && rp_meta_same_shape(&there, m), RP_ERR_SHAPE, "rp_load: '%s' holds '%s' as %s, but the tensor is %s", f->path,
-             t->name, has->ndim > RP_MAX_DIM ? "a shape of too many dimensions" : rp_meta_str(&there), rp_meta_str(m));
+    RP_CHECK(f->ctx, rp_meta_same_shape(&there, m), RP_ERR_SHAPE, "rp_load: '%s' holds '%s' as %s, but the tensor is %s", f->path, t->name,
+             rp_meta_str(&there), rp_meta_str(m));
     return RP_OK;
 }
 

@@ -82,7 +82,7 @@ rp_meta rp_meta_2d(rp_dtype dtype, int64_t rows, int64_t n) { return (rp_meta){ 
 const char *rp_meta_str(const rp_meta *m)
 {
     if (!m) return "no shape";
-    enum { RING = 8, CHARS = 128 };
+    enum { RING = 8, CHARS = 224 };      /* of the longest: an unknown dtype, all extents, and the number of further ones */
     static _Thread_local char ring[RING][CHARS];
     static _Thread_local unsigned next;
     char *text = ring[next++ % RING];

@@ -225,10 +225,8 @@ rp_status rp__tensor_needs_data(const rp_tensor *t, const char *call)
 rp_status rp_tensor_reshape(rp_tensor *t, int ndim, const int64_t *dim, rp_tensor **out)
 {
     RP_GIVEN(t ? t->ctx : NULL, t && out && (dim || ndim <= 0));
-    rp_meta m = { .dtype = t->m.dtype, .ndim = ndim };
+    rp_meta m = rp_meta_make(t->m.dtype, ndim, dim);
 
-    RP_CHECK(t->ctx, ndim >= 0 && ndim <= RP_MAX_DIM, RP_ERR_SHAPE, "reshape: %d dimensions, at most %d", ndim, RP_MAX_DIM);
-    m = rp_meta_make(t->m.dtype, ndim, dim);
     RP_TRY(rp__meta_check(t->ctx, &m));
     RP_CHECK(t->ctx, rp_meta_elems(&m) == rp_meta_elems(&t->m), RP_ERR_SHAPE, "reshape: %s does not hold as many elements as %s",
              rp_meta_str(&m), rp_meta_str(&t->m));

@@ -432,7 +432,7 @@ static const struct { rp_status status; const char *message; } refusal[MISTAKES]
     [NEGATIVE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [-1, 4], which is not a valid shape" },
     [OVERFLOWING]            = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [9223372036854775807, 4], which is not a valid shape" },
     [NO_DTYPE]               = { RP_ERR_SHAPE, "own op 'wrong': output 0 is unknown dtype [3, 4], which is not a valid shape" },
-    [TOO_MANY_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [3, 4, 0, 0, 0, and 4 more], which is not a valid shape" },
+    [TOO_MANY_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [3, 4, 0, 0, 0, 0, 0, 0, and 1 more], which is not a valid shape" },
     [NEGATIVE_DIMS]          = { RP_ERR_SHAPE, "own op 'wrong': output 0 is fp64 [], which is not a valid shape" },
     [BAD_SLOT]               = { RP_ERR_SHAPE, "own op 'wrong': slot 0 is fp64 [3, -3], which is not a valid shape" },
     [MANY_OUT]               = { RP_ERR_SHAPE, "own op 'wrong': shape declares 3 outputs, the op has 1 to 1" },

@@ -2,9 +2,11 @@
 /* ctest: device-free */
 #include "rp_test.h"
 
+#include <limits.h>
+
 #include "tensor/tensor.h"
 
-static const int64_t dims[RP_MAX_DIM] = { 2, 3, 5, 7 };
+static const int64_t dims[RP_MAX_DIM] = { 2, 3, 5, 7, 11, 13, 17, 19 };
 static const struct { rp_dtype dtype; const char *name; int64_t bytes; bool is_float; rp_dtype stat; } dtypes[] = {
     { RP_F32, "fp32", 4, true, RP_F32 }, { RP_BF16, "bf16", 2, true, RP_F32 }, { RP_I32, "int32", 4, false, RP_F32 }, { RP_F64, "fp64", 8, true, RP_F64 },
     { RP_U8, "uint8", 1, false, RP_F32 },
@@ -15,7 +17,7 @@ static void sizes_are_products_of_the_dimensions(void **state)
     (void)state;
     for (int d = 0; d < RP_COUNT(dtypes); d++) {
         int64_t product = 1;
-        for (int n = 1; n <= 4; n++) {
+        for (int n = 1; n <= RP_MAX_DIM; n++) {
             rp_meta m = rp_meta_make(dtypes[d].dtype, n, dims);
             product *= dims[n - 1];
             assert_int_equal(rp_meta_elems(&m), product);
@@ -119,6 +121,10 @@ static void a_shape_is_written_with_its_dtype_eight_at_a_time(void **state)
     assert_string_equal(rp_meta_str(&(rp_meta){ RP_I32, 1, { 4 } }), "int32 [4]");
     assert_string_equal(rp_meta_str(&(rp_meta){ RP_F32, 0, { 0 } }), "fp32 []");
     assert_string_equal(rp_meta_str(&long_one), "fp64 [9223372036854775807, -9223372036854775808]");
+    long_one = (rp_meta){ RP_DTYPES, INT_MAX, { 0 } };
+    for (int i = 0; i < RP_MAX_DIM; i++) long_one.dim[i] = INT64_MIN;
+    text[0] = rp_meta_str(&long_one);
+    assert_string_equal(text[0] + strlen(text[0]) - 42, "-9223372036854775808, and 2147483639 more]");
 }
 
 int main(void)
