@@ -122,6 +122,7 @@ typedef struct {
     int64_t step;                 /* steps done, this one included */
     double lr;                    /* learning rate of this step */
     double grad_norm;             /* norm of all gradients before clipping; 0 on a shapes-only context */
+    double loss;                  /* of rp_optimizer_backward; 0 after rp_optimizer_step and on a shapes-only context */
 } rp_update;
 
 /* Create an optimizer. Its states have the class RP_MEM_OPTIM, so the ledger counts them; create it before rp_plan_step, and a plan counts them, too.
@@ -145,10 +146,11 @@ RP_API rp_status rp_optimizer_step(rp_optimizer *optimizer, rp_update *out);
 RP_API rp_status rp_optimizer_step_sized(size_t size, rp_optimizer *optimizer, rp_update *out);
 #define rp_optimizer_step(...) rp_optimizer_step_sized(sizeof(rp_update), __VA_ARGS__)
 
-/* Run rp_backward from `loss` and update each parameter in it, as soon as its gradient is complete. So not all gradients exist at once. The bits are those of
- * rp_backward and rp_optimizer_step. Gradients of earlier passes are included.
- * errors  RP_ERR_ARG the optimizer has clip_norm, which needs all gradients first · RP_ERR_NONFINITE the loss is not finite, and nothing is updated; or
- *         the norm of the gradients is not · those of rp_backward and rp_optimizer_step. After an error that came later than the loss, the parameters are
+/* Run rp_backward from `loss` and update each parameter in it, as soon as its gradient is complete. So not all gradients exist at once. With clip_norm
+ * they do, because the first update needs the norm of all. The bits are those of rp_backward and rp_optimizer_step. Gradients of earlier passes are
+ * included.
+ * errors  RP_ERR_NONFINITE the loss is not finite, and nothing is updated; or the norm of the gradients is not · those of rp_backward and
+ *         rp_optimizer_step. After an error that came later than the loss, the parameters are
  *         no longer usable. The record is cleared after an error, too */
 RP_API rp_status rp_optimizer_backward(rp_optimizer *optimizer, rp_tensor *loss, rp_update *out);
 RP_API rp_status rp_optimizer_backward_sized(size_t size, rp_optimizer *optimizer, rp_tensor *loss, rp_update *out);
@@ -166,6 +168,71 @@ RP_API rp_status rp_optimizer_set_lr(rp_optimizer *optimizer, double lr);
  *   (1 + cos(pi (step - w) / (n - w))) / 2            "cosine"
  * errors  RP_ERR_CONFIG an unknown schedule, or a negative number */
 RP_API rp_status rp_schedule_factor(rp_ctx *ctx, const char *schedule, int64_t warmup_steps, int64_t n_steps, int64_t step, double *factor);
+
+/* ---- chains of calls ---- */
+
+/* A chain of calls: each op gets the value that the one before made. The first error ends the chain: later calls do nothing. So a forward needs one check,
+ * at its end. For an op with more than two inputs, apply it to `value` yourself and replace `value` by the output. */
+typedef struct {
+    rp_ctx *ctx;
+    rp_tensor *value;             /* owned by the chain; NULL after an error and after the end */
+    rp_status status;             /* of the first error, or RP_OK */
+} rp_calls;
+
+/* Begin with `value`. The chain takes a reference of its own. */
+static inline rp_calls rp_calls_begin(rp_ctx *ctx, rp_tensor *value)
+{
+    rp_calls chain = { ctx, rp_tensor_ref(value), RP_OK };
+
+    if (!value) chain.status = rp_fail(ctx, RP_ERR_ARG, "rp_calls_begin: an argument is NULL");
+    return chain;
+}
+
+/* For the functions below: the value is replaced by `value`, or released after an error. */
+static inline void rp_calls_replace(rp_calls *chain, rp_tensor *value)
+{
+    rp_tensor_unref(chain->value);
+    chain->value = value;
+}
+
+/* Replace the value by an op with one output on it and, unless it is NULL, `other`. */
+static inline void rp_calls_op(rp_calls *chain, const char *op, const void *attr, rp_tensor *other)
+{
+    rp_tensor *in[2] = { chain->value, other }, *out[8] = { NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL };
+
+    if (chain->status != RP_OK) return;
+    chain->status = rp_apply(chain->ctx, op, attr, in, other ? 2 : 1, out);
+    if (out[1]) chain->status = rp_fail(chain->ctx, RP_ERR_ARG, "rp_calls_op: '%s' has more than one output", op);
+    for (int i = chain->status == RP_OK; i < 8; i++) rp_tensor_unref(out[i]);
+    rp_calls_replace(chain, chain->status == RP_OK ? out[0] : NULL);
+}
+
+/* Replace the value by a view of it in which dimensions dim_a and dim_b are swapped. */
+static inline void rp_calls_transpose(rp_calls *chain, int dim_a, int dim_b)
+{
+    rp_tensor *view = NULL;
+
+    if (chain->status != RP_OK) return;
+    chain->status = rp_tensor_transpose(chain->value, dim_a, dim_b, &view);
+    rp_calls_replace(chain, view);
+}
+
+/* End the chain and return its status. *out receives the value, which is yours; it is NULL after an error. */
+static inline rp_status rp_calls_end(rp_calls *chain, rp_tensor **out)
+{
+    *out         = chain->value;
+    chain->value = NULL;
+    return chain->status;
+}
+
+/* End the chain by rp_optimizer_backward from its value. After an error of the chain, clear the record and return its status. */
+static inline rp_status rp_calls_train(rp_calls *chain, rp_optimizer *optimizer, rp_update *out)
+{
+    if (chain->status == RP_OK) chain->status = rp_optimizer_backward(optimizer, chain->value, out);
+    else rp_forget(chain->ctx);
+    rp_calls_replace(chain, NULL);
+    return chain->status;
+}
 
 /* ---- files ---- */
 

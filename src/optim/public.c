@@ -203,7 +203,7 @@ static rp_status finish_step(rp_optimizer *o, bool clipped, double norm, rp_upda
     if (!clipped) norm = rp__optim_norm(o->optim);
     RP_TRY(check_norm(o, norm));
     o->steps += has_data(o);
-    *out = (rp_update){ o->now.step, o->now.lr, has_data(o) ? norm : 0 };
+    *out = (rp_update){ .step = o->now.step, .lr = o->now.lr, .grad_norm = has_data(o) ? norm : 0 };
     return RP_OK;
 }
 
@@ -251,13 +251,11 @@ static rp_status update_leaf(void *user, rp_tensor *leaf)
     return RP_OK;
 }
 
-static rp_status check_loss(const rp_optimizer *o, const rp_tensor *loss)
+static rp_status check_loss(const rp_optimizer *o, const rp_tensor *loss, double *value)
 {
-    double value = 0;
-
     if (!has_data(o) || rp_meta_elems(&loss->m) != 1) return RP_OK;         /* rp_backward refuses such a loss */
-    RP_TRY(rp_tensor_read(loss, &value, 1));
-    RP_CHECK(o->ctx, isfinite(value), RP_ERR_NONFINITE, "the loss of step %" PRId64 " is %g", o->steps + 1, value);
+    RP_TRY(rp_tensor_read(loss, value, 1));
+    RP_CHECK(o->ctx, isfinite(*value), RP_ERR_NONFINITE, "the loss of step %" PRId64 " is %g", o->steps + 1, *value);
     return RP_OK;
 }
 
@@ -274,22 +272,33 @@ static rp_status backward_updating(rp_optimizer *o, rp_tensor *loss, rp_update *
     return status;
 }
 
-static rp_status check_backward(const rp_optimizer *o, const rp_tensor *loss)
+static rp_status check_backward(const rp_optimizer *o, const rp_tensor *loss, double *value)
 {
     RP_TRY(check_usable(o, "rp_optimizer_backward"));
-    RP_CHECK(o->ctx, o->clip_norm <= 0, RP_ERR_ARG, "rp_optimizer_backward: clip_norm needs all gradients before the first update: call rp_optimizer_step");
-    return check_loss(o, loss);
+    return check_loss(o, loss, value);
+}
+
+/* Clipping needs the norm of all gradients before the first update. */
+static rp_status backward_then_step(rp_optimizer *o, rp_tensor *loss, rp_update *out)
+{
+    rp_status status = rp_backward(o->ctx, loss);
+
+    if (status == RP_OK) return step_all(o, out);
+    drop_gradients(o);
+    return status;
 }
 
 rp_status rp_optimizer_backward_sized(size_t size, rp_optimizer *o, rp_tensor *loss, rp_update *out)
 {
     RP_GIVEN(o ? o->ctx : NULL, o && loss);
     rp_update done;
+    double value = 0;
 
     RP_SAME_CTX(o->ctx, loss->ctx, "loss");
-    rp_status status = check_backward(o, loss);
-    if (status == RP_OK) status = backward_updating(o, loss, &done);
+    rp_status status = check_backward(o, loss, &value);
+    if (status == RP_OK) status = (o->clip_norm > 0 ? backward_then_step : backward_updating)(o, loss, &done);
     else rp_forget(o->ctx);
+    if (status == RP_OK) done.loss = value;
     if (status == RP_OK && out) rp__sized_give(out, size, &done, sizeof done);
     return status;
 }

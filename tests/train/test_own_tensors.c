@@ -332,6 +332,64 @@ static void wrong_memory_is_refused(void **state)
     test_ctx_free(ctx);
 }
 
+/* ---- chains of calls ---- */
+
+static void a_chain_has_the_values_of_single_calls(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .seed = 4 });
+    rp_tensor *w, *turned, *product, *row, *loss[2];
+    double value[2];
+
+    assert_ok(ctx, rp_param_new(ctx, "w", &(rp_meta){ RP_F32, 2, { 3, 5 } }, &(rp_init){ .kind = RP_INIT_NORMAL }, &w));
+    assert_ok(ctx, rp_tensor_transpose(w, 0, 1, &turned));
+    assert_ok(ctx, rp_apply(ctx, "matmul", &(rp_attr_matmul){ 0 }, (rp_tensor *[]){ turned, w }, 2, &product));
+    assert_ok(ctx, rp_apply(ctx, "max", &(rp_attr_dim){ 1 }, &product, 1, &row));
+    assert_ok(ctx, rp_apply(ctx, "sum", &(rp_attr_dim){ 0 }, &row, 1, &loss[0]));
+    rp_calls x = rp_calls_begin(ctx, w);
+    rp_calls_transpose(&x, 0, 1);
+    rp_calls_op(&x, "matmul", &(rp_attr_matmul){ 0 }, w);
+    rp_calls_op(&x, "max", &(rp_attr_dim){ 1 }, NULL);
+    rp_calls_op(&x, "sum", &(rp_attr_dim){ 0 }, NULL);
+    assert_ok(ctx, rp_calls_end(&x, &loss[1]));
+    assert_null(x.value);
+    for (int i = 0; i < 2; i++) assert_ok(ctx, rp_tensor_read(loss[i], &value[i], 1));
+    assert_true(value[0] == value[1]);
+    rp_tensor *all[] = { w, turned, product, row, loss[0], loss[1] };
+    for (int i = 0; i < RP_COUNT(all); i++) rp_tensor_unref(all[i]);
+    rp_forget(ctx);
+    test_ctx_free(ctx);
+}
+
+/* The message is that of the first error, and nothing is left. */
+static void the_first_error_ends_a_chain(void **state)
+{
+    (void)state;
+    rp_ctx *ctx     = test_ctx(NULL);
+    rp_tensor *w    = NULL, *end;
+    rp_optimizer *o = NULL;
+
+    assert_ok(ctx, rp_param_new(ctx, "w", &(rp_meta){ RP_F32, 2, { 3, 4 } }, NULL, &w));
+    assert_ok(ctx, rp_optimizer_new(ctx, &w, 1, &(rp_optimizer_options){ .lr = 1 }, &o));
+    for (int which = 0; which < 4; which++) {
+        rp_calls x = rp_calls_begin(ctx, which == 3 ? NULL : w);
+        if (which == 0) rp_calls_op(&x, "matmul", &(rp_attr_matmul){ 0 }, w);
+        if (which == 1) rp_calls_transpose(&x, 0, 7);
+        if (which == 2) rp_calls_op(&x, "split", &(rp_attr_split){ .dim = 1, .n = 2, .length = { 1, 3 } }, NULL);
+        assert_null(x.value);
+        rp_calls_op(&x, "nothing", NULL, NULL);
+        rp_calls_transpose(&x, 0, 1);
+        rp_status status = which % 2 ? rp_calls_train(&x, o, NULL) : rp_calls_end(&x, &end);
+        assert_int_equal(status, which < 2 ? RP_ERR_SHAPE : RP_ERR_ARG);
+        assert_non_null(strstr(rp_error(ctx), ((const char *[]){ "matmul", "transpose", "'split' has more than one output", "rp_calls_begin" })[which]));
+        if (which % 2 == 0) assert_null(end);
+        rp_forget(ctx);
+    }
+    rp_optimizer_free(o);
+    rp_tensor_unref(w);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +405,8 @@ int main(void)
         cmocka_unit_test(imported_memory_is_read_in_place_and_not_counted),
         cmocka_unit_test(gradients_reach_imported_parameters),
         cmocka_unit_test(wrong_memory_is_refused),
+        cmocka_unit_test(a_chain_has_the_values_of_single_calls),
+        cmocka_unit_test(the_first_error_ends_a_chain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
