@@ -50,6 +50,16 @@ RP_API const char *rp_version(void);
 
 /* ---- context ---- */
 
+/* The levels of messages. The library prints nothing: rp_error has the error of a call, and these messages come in addition. */
+typedef enum {
+    RP_LOG_INFO,                  /* progress: a plan is found, a state is saved, kernels are loaded */
+    RP_LOG_NOTE,                  /* about a setting: it has no effect, it is read in another way, a run resumes */
+    RP_LOG_WARNING,               /* results are right, but time is lost: values are dropped under a memory limit, the host computes an op of a GPU */
+    RP_LOG_ERROR                  /* each error of a recipe or of a text with rules. rp_error has the first of them */
+} rp_log_level;
+/* Receives one message: a line without a newline, valid during the call. It runs in the thread that called the library and must not use the ctx. */
+typedef void (*rp_log_function)(rp_log_level level, const char *text, void *user);
+
 typedef struct {
     int64_t memory_limit_bytes;   /* limit on the reserved bytes of each device. Default: 0 (no limit). Under memory pressure recomputable slots are
                                      dropped before a call fails; must-keep slots are never dropped. Gradients stay bit-identical */
@@ -57,6 +67,8 @@ typedef struct {
     bool shapes_only;             /* tensors get shapes and addresses but no memory; ops check and declare but compute nothing. Default: false */
     uint64_t seed;                /* of random weights and of dropout. Default: 0 */
     const char *device;           /* default: NULL ("cpu"). "cuda": an NVIDIA GPU. "emu": the same code on an emulated GPU. "sim", "sealed": for tests */
+    rp_log_function log;          /* receives messages. Default: NULL (they are dropped) */
+    void *log_user;               /* passed to `log` */
 } rp_ctx_options;
 
 /* Create a context. options: NULL means all defaults.

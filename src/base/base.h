@@ -17,11 +17,14 @@
 #include "base/mem.h"
 
 #define RP_ERROR_CHARS 1024
+#define RP_LOG_CHARS (RP_ERROR_CHARS + 512)
 #define RP_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define RP_MAX_DEVICES 6
 
 /* Adds a line to the error message, for the few errors that show their surroundings. */
 void rp__fail_line(rp_ctx *ctx, const char *fmt, ...) RP_PRINTF(2, 3);
+/* Gives the program a message that is no error, such as "the memory limit drops ...". Does nothing if the context has no `log`. */
+void rp__log(const rp_ctx *ctx, rp_log_level level, const char *fmt, ...) RP_PRINTF(3, 4);
 
 #define RP_CHECK(ctx, cond, status, ...) \
     do { if (!(cond)) return rp_fail((ctx), (status), __VA_ARGS__); } while (0)

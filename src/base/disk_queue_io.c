@@ -101,6 +101,7 @@ rp_status rp__disk_queue_io_open(rp_ctx *ctx, const char *folder, const char *la
     io->direct = fcntl(io->fd, F_SETFL, O_DIRECT) == 0;
     ring_open(io);
     if (!io->has_ring) io->depth = 1;
+    rp__log(ctx, RP_LOG_INFO, "%s go to '%s' through %s", label, folder, io->has_ring ? "io_uring" : "a thread");
     return RP_OK;
 }
 

@@ -77,6 +77,16 @@ const char *rp__report_line(const rp_report_item *item, char *out, size_t out_by
     return out;
 }
 
+void rp__report_log(rp_report *report)
+{
+    char line[RP_LOG_CHARS];
+
+    rp__report_sort(report);
+    for (const rp_report_item *item = report->first; item; item = item->next)
+        rp__log(report->bump.ctx, item->note ? RP_LOG_NOTE : RP_LOG_ERROR, "%s", rp__report_line(item, line, sizeof line));
+    rp__report_close(report);
+}
+
 rp_status rp__report_status(const rp_report *report, rp_status status)
 {
     char line[RP_ERROR_CHARS - 64];

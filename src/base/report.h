@@ -35,6 +35,9 @@ void rp__report_note(rp_report *report, rp_place place, const char *fmt, ...) RP
 /* Sorts by line; messages without a line come last. Messages of one line keep their order. */
 void rp__report_sort(rp_report *report);
 
+/* rp__report_close, after the sorted messages have gone to the log of the context: for public functions. */
+void rp__report_log(rp_report *report);
+
 /* "recipe.yaml:3: unknown key 'lrr'" into out; returns out. */
 const char *rp__report_line(const rp_report_item *item, char *out, size_t out_bytes);
 

@@ -1,4 +1,4 @@
-/* base/status.c -- the texts and exit codes of status.def, and the recording of errors in a context. */
+/* base/status.c -- the texts and exit codes of status.def, the recording of errors in a context, and messages for the program. */
 #include "base/base.h"
 
 #include <stdarg.h>
@@ -59,6 +59,18 @@ void rp__fail_line(rp_ctx *ctx, const char *fmt, ...)
     va_start(args, fmt);
     write_line(ctx->error + used + 1, sizeof ctx->error - used - 1, fmt, args);
     va_end(args);
+}
+
+void rp__log(const rp_ctx *ctx, rp_log_level level, const char *fmt, ...)
+{
+    char text[RP_LOG_CHARS];
+    va_list args;
+
+    if (!ctx->options.log) return;
+    va_start(args, fmt);
+    write_line(text, sizeof text, fmt, args);
+    va_end(args);
+    ctx->options.log(level, text, ctx->options.log_user);
 }
 
 /* A context that could not be created takes its message along. */

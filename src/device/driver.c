@@ -135,6 +135,10 @@ static const char *open_gpu(rp_gpu *gpu)
 rp_status rp__gpu_ready(rp_gpu *gpu, rp_ctx *ctx)
 {
     pthread_mutex_lock(&gpu->lock);
+    bool first = !gpu->tried;
+    pthread_mutex_unlock(&gpu->lock);
+    if (first) rp__log(ctx, RP_LOG_INFO, "device '%s': loading its kernels%s", gpu->name, gpu->emulated ? "" : ", which the first use on a machine compiles");
+    pthread_mutex_lock(&gpu->lock);
     if (!gpu->tried) gpu->unusable = open_gpu(gpu);
     gpu->tried = true;
     pthread_mutex_unlock(&gpu->lock);

@@ -33,7 +33,7 @@ done:
     rp__model_free(m);
     rp__model_config_drop(&config);
     rp__model_files_close(files);
-    rp__report_close(&report);
+    rp__report_log(&report);
     return status;
 }
 

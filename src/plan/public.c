@@ -161,6 +161,14 @@ static rp_status plan(rp_question *q, int64_t budget, rp_step_plan **out)
     return RP_OK;
 }
 
+static void log_plan(const rp_ctx *ctx, const rp_step_plan *p, const rp_cost_table *costs)
+{
+    char size[RP_SIZE_CHARS];
+
+    rp__log(ctx, RP_LOG_INFO, "the plan reserves %s and adds %.3g s to a step of %.3g s, by the times of %s", rp__size_text(size, p->placement.height),
+            p->recompute_seconds, p->seconds, rp__cost_machine(costs));
+}
+
 rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t budget_bytes, rp_step_plan **out)
 {
     RP_GIVEN(ctx, ctx && step && out);
@@ -173,6 +181,7 @@ rp_status rp_plan_step(rp_ctx *ctx, rp_step_function step, void *user, int64_t b
     own_step own      = { .question = { .ctx = ctx, .owner = ctx, .costs = costs, .run = public_run }, .step = step, .user = user };
     own.question.self = &own;
     rp_status status  = plan(&own.question, budget_bytes, out);
+    if (status == RP_OK) log_plan(ctx, *out, costs);
     rp__question_close(&own.question);
     rp__cost_table_free(costs);
     return status;

@@ -251,7 +251,7 @@ rp_status rp_condition_read(rp_ctx *ctx, const char *text, rp_condition **out)
     rp__report_open(&report, ctx);
     rp_status status = read_text(&report, text, made);
     if (status == RP_ERR_CONFIG) status = rp__report_status(&report, RP_ERR_CONFIG);
-    rp__report_close(&report);
+    rp__report_log(&report);
     if (status == RP_OK) *out = &made->condition;
     else rp_condition_free(&made->condition);
     return status;
@@ -316,7 +316,7 @@ rp_status rp_policy_read(rp_ctx *ctx, const char *name, const char *text, rp_pol
         for (int i = 0; i < policy->n_rules; i++) rp__condition_open(policy->rule[i].when, &report);
         status = rp__report_status(&report, RP_ERR_MATCH);
     }
-    rp__report_close(&report);
+    rp__report_log(&report);
     if (status == RP_OK) *out = policy;
     else rp_policy_free(policy);
     return status;

@@ -218,6 +218,16 @@ static int count_blocks(const rp_tape *tape)
     return n;
 }
 
+static void log_dropped(const rp_tape *tape, const rp_tape_stats *before)
+{
+    int64_t n = tape->stats.n_evicted - before->n_evicted;
+    char size[RP_SIZE_CHARS];
+
+    if (n)
+        rp__log(tape->ctx, RP_LOG_WARNING, "the memory limit drops %" PRId64 " value%s of %s, which backward computes or reads again", n, n == 1 ? "" : "s",
+                rp__size_text(size, tape->stats.evicted_bytes - before->evicted_bytes));
+}
+
 bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable)
 {
     rp_tape *tape = user;
@@ -228,8 +238,10 @@ bool rp__tape_relieve(void *user, int64_t bytes, int64_t *droppable)
     if (!l.block) return false;
     rp__recompute_check(tape);
     lay_out(tape, &l);
-    stretch s = best_stretch(&l, bytes);
+    stretch s             = best_stretch(&l, bytes);
+    rp_tape_stats before  = tape->stats;
     if (s.n) make_hole(tape, &l, &s);
+    log_dropped(tape, &before);
     *droppable = l.droppable;
     rp__release(l.block);
     return s.n > 0;

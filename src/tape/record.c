@@ -214,11 +214,24 @@ static rp_status reserve(rp_tape *tape, tape_call **c)
     return *c ? RP_OK : RP_ERR_MEMORY;
 }
 
+/* Once for each op, as long as there is room. */
+static void log_host_op(rp_tape_ctx *t, const rp_op_meta *m)
+{
+    for (int i = 0; i < t->n_host_ops; i++)
+        if (t->host_op[i] == m->op) return;
+    if (t->n_host_ops == RP_COUNT(t->host_op)) return;
+    t->host_op[t->n_host_ops++] = m->op;
+    rp__log(m->ctx, RP_LOG_WARNING, "the device '%s' has no kernels for the op '%s' on %s, so the host computes it", m->ctx->device[0]->name, m->op->name,
+            m->n_in ? rp_meta_str(&m->in[0]) : "nothing");
+}
+
 static void count_forward(rp_tape *tape, const rp_op_meta *m)
 {
     if (m->op->cost) tape->stats.step_flops += m->op->cost(m, RP_FORWARD).flops;
     tape->stats.n_calls++;
-    tape->stats.host_fallback_ops += rp__op_falls_back(m);
+    if (!rp__op_falls_back(m)) return;
+    tape->stats.host_fallback_ops++;
+    log_host_op(rp__tape_ctx(tape->ctx), m);
 }
 
 static rp_status take_prints(rp_tape *tape, pending_call *p, rp_tensor *const *made)

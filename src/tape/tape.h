@@ -52,6 +52,8 @@ typedef struct {
     rp_call_hook on_backward;       /* called before each backward. Backwards that are left to a later pass are not reported */
     rp_decider decider;             /* all 0: none */
     rp_planner planner;             /* rp__tape_plan_by sets it */
+    const rp_op *host_op[32];       /* those that the log has named because the device has no kernels for them */
+    int n_host_ops;
 } rp_tape_ctx;
 static inline rp_tape_ctx *rp__tape_ctx(const rp_ctx *ctx) { return ctx->part[RP_PART_TAPE]; }
 

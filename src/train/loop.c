@@ -144,6 +144,7 @@ static rp_status save(rp_trainer *t)
     rp__release(t->state_path);
     t->state_path = path;
     t->state_step = t->done;
+    rp__log(t->ctx, RP_LOG_INFO, "the state after step %" PRId64 " is saved in '%s'", t->done, path);
     return RP_OK;
 }
 

@@ -12,7 +12,7 @@ rp_status rp_recipe_load(rp_ctx *ctx, const char *path, int n_settings, const ch
 
     rp__report_open(&report, ctx);
     rp_status status = rp__recipe_load(ctx, path, n_settings, setting, &report, out);
-    rp__report_close(&report);
+    rp__report_log(&report);
     return status;
 }
 
@@ -39,7 +39,7 @@ rp_status rp_trainer_new(rp_ctx *ctx, const rp_recipe *recipe, rp_trainer **out)
     RP_CHECK(ctx, !ctx->options.shapes_only, RP_ERR_META, "cannot train on a context of shapes alone");
     rp__report_open(&report, ctx);
     rp_status status = rp__trainer_new(ctx, recipe, &report, out);
-    rp__report_close(&report);
+    rp__report_log(&report);
     return status;
 }
 
