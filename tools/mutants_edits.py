@@ -50,16 +50,71 @@ OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+"
 SIMPLE = {"relation": r" (<=|>=|==|!=|<|>) ", "sum": r"(?<=[\w)\]]) ([-+]=?) ", "logic": r" (&&|\|\|)(?=\s)"}
 
 
-EXTENT = re.compile(r"^[ \t]+(?:static |const |unsigned |struct )*\w+ \**\w+\[$", re.M)      # what stands before the extent of a local array
+EXTENT = re.compile(r"^[ \t]+(?:static |const |unsigned |struct )*(?!else\b|return\b)\w+ \**(\w+)\[$", re.M)      # before the extent of a local array
 COMPARES = ("strcmp", "strncmp", "strcasecmp", "memcmp")
+ALLOCATES = ("rp__host_alloc", "rp__bump_alloc", "malloc", "calloc")
+
+
+def around(code, at):
+    """Each parenthesis that is open at an offset: its own offset and the name of the function that it calls, the innermost first."""
+    depth = 0
+    for i in range(at - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(code[i], 0)
+        if depth < 0:
+            yield i, re.search(r"\w*$", code[:i])[0]
+            depth = 0
+        if code[i] == ";": return
+
+
+def is_larger_block(code, start):
+    """Whether a literal is a term or a factor of the size of an allocation, so that a larger literal asks for a larger block. The library counts
+    allocations of host memory, not their bytes, and nothing reads behind the elements that it asks for."""
+    for at, name in around(code, start):
+        if name in ALLOCATES:
+            end  = closing(code, at) - 1
+            size = next(code[a:b] for a, b in arguments(code, at + 1, end) or [(at + 1, end)] if a <= start < b)
+            return not re.search(r"[-/%<>&|^~!=\[]", size.replace("->", "."))
+        if name not in ("", "sizeof"): return False
+    return False
+
+
+def only_asks_equal(code, start):
+    """Whether the arguments that begin at `start` are those of a comparison whose order nobody reads: `strcmp(a, b)` as a condition."""
+    called = re.search(r"(?:[!(]|&&|\|\|)\s*(\w+)\($", code[:start])
+    if called is None or called[1] not in COMPARES: return False
+    return re.match(r"\s*(?:[)&|?;,]|[!=]= 0\b)", code[closing(code, called.end() - 1):]) is not None
+
+
+def is_larger_array(code, start, after):
+    """Whether a literal is the whole extent of a local array, and nobody asks for its size but to print into it."""
+    extent = EXTENT.search(code, code.rfind("\n", 0, start) + 1, start)
+    if extent is None or code[after] != "]": return False
+    others = re.sub(r"snprintf\((\w+), sizeof \1", "", code)
+    return re.search(rf"(RP_COUNT\(|sizeof ){extent[1]}\b", others) is None
 
 
 def same_program(kind, code, start, new):
-    """Whether the edit changes nothing that a program can show: a buffer that is one larger; the two texts that a comparison asks to be equal."""
-    line = code[code.rfind("\n", 0, start) + 1:start]
-    if kind == "literal": return EXTENT.search(line) is not None and code[start:].startswith(str(int(new) - 1) + "]")
-    called = re.search(r"(?:^|[!(]|&& |\|\| )(\w+)\($", line)
-    return kind == "swap" and called is not None and called[1] in COMPARES
+    """Whether the edit changes nothing that a program can show.
+
+    >>> def drawn(code): return [f"{code[:a]}{new}{code[b:]}" for kind, a, b, new in edits_of(code, code) if kind in ("literal", "swap")]
+    >>> drawn("    p = rp__host_alloc(ctx, (n + 1) * (int64_t)sizeof *p);")[0]                   # a smaller block; a larger one serves as well
+    '    p = rp__host_alloc(ctx, (n + 0) * (int64_t)sizeof *p);'
+    >>> [e for e in drawn("    p = rp__host_alloc(ctx, n - 1);") if "n - 2" in e]                  # that is a smaller one
+    ['    p = rp__host_alloc(ctx, n - 2);']
+    >>> drawn("    char text[8];\\n    snprintf(text, sizeof text, s);")[0]                         # only the shorter one of an array to print into
+    '    char text[7];\\n    snprintf(text, sizeof text, s);'
+    >>> len(drawn("    char magic[4];\\n    read(fd, magic, sizeof magic);")) > len(drawn("    char magic[4];"))
+    True
+    >>> [drawn(f"    if ({asks}) go();") for asks in ("strcmp(a, b)", "!strcmp(a, b)", "strcmp(a, b) == 0")]
+    [[], [], ['    if (strcmp(a, b) == 1) go();']]
+    >>> drawn("    if (strcmp(a, b) < 0) go();")[-1]                                                # this one asks for the order
+    '    if (strcmp(b, a) < 0) go();'
+    """
+    if kind == "literal":
+        was = re.match(r"\d+", code[start:])[0]
+        return int(new) > int(was) and (is_larger_array(code, start, start + len(was)) or is_larger_block(code, start))
+    if kind == "swap": return only_asks_equal(code, start) or code[:start].endswith(" calloc(")     # calloc takes their product
+    return False
 
 
 def edits_of(code, text):
