@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include "device/gpu.h"
+
 /* ---- late calls ---- */
 
 static void a_copy_to_pinned_memory_is_pending_until_the_host_waits(void **state)
@@ -349,6 +351,84 @@ static void threads_use_their_own_streams(void **state)
     rig_close(&r);
 }
 
+/* ---- the memory of a device ---- */
+
+typedef struct { uint8_t *base; rp_on on; struct rp_record *record; float in[N], out[N]; bool right; } used;
+typedef void use(used *u);
+
+static void use_reserve(used *u)
+{
+    int64_t bytes;
+
+    u->base  = rp__memory_emu.reserve(RIG_CHUNK, &bytes);
+    u->right = u->base != NULL;
+}
+
+static void use_grow(used *u)
+{
+    int64_t left;
+
+    u->right = rp__memory_emu.grow(u->base, BYTES, &left);
+}
+
+static void use_open(used *u) { u->right = (u->on.queue = rp__memory_emu.open()) != NULL; }
+static void use_fill(used *u) { rp__memory_emu.fill(u->base, 1, BYTES, &u->on); }
+static void use_put(used *u) { rp__memory_emu.put(u->base, u->in, BYTES, &u->on); }
+static void use_copy(used *u) { rp__memory_emu.copy(u->out, u->base, BYTES, &u->on); }
+static void use_sync(used *u) { rp__memory_emu.sync(&u->on); }
+static void use_prepare(used *u) { u->right = rp__gpu_records.prepare(u->record, &u->on); }
+static void use_repeat(used *u) { rp__gpu_records.repeat(u->record, &u->on); }
+static void use_free(used *u) { rp__gpu_records.free(u->record); }
+static void use_close(used *u) { rp__memory_emu.close(u->on.queue); }
+static void use_release(used *u) { rp__memory_emu.release(u->base, RIG_CHUNK); }
+
+static void use_record(used *u)
+{
+    rp__gpu_records.begin(&u->on);
+    use_fill(u);
+    u->right = (u->record = rp__gpu_records.end(&u->on)) != NULL;
+}
+
+typedef struct { use *f; used *u; } use_at;
+
+static void *run_use(void *p)
+{
+    use_at *at  = p;
+    used *u     = at->u;
+    u->right    = true;
+    at->f(u);
+    if (at->f != use_close && u->on.queue && rp__memory_emu.failed(&u->on)) u->right = false;
+    return NULL;
+}
+
+static void use_all(void)
+{
+    static use *const uses[] = { use_reserve, use_grow, use_open, use_fill, use_sync, use_record, use_prepare, use_repeat, use_free, use_sync, use_put,
+                                 use_copy, use_sync, use_close, use_release };
+    used u                   = { .on.threads = 1 };
+
+    for (int i = 0; i < N; i++) u.in[i] = (float)i;
+    for (int i = 0; i < RP_COUNT(uses); i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, run_use, &(use_at){ uses[i], &u }), 0);
+        pthread_join(thread, NULL);
+        if (!u.right) fail_msg("call %d failed", i);
+    }
+    assert_memory_equal(u.in, u.out, BYTES);
+}
+
+/* A thread that has not used the driver has no current context. */
+static void each_call_of_a_device_may_come_from_a_thread_of_its_own(void **state)
+{
+    (void)state;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+    use_all();
+    int64_t live = rp__emulate_live();
+    use_all();
+    assert_int_equal(rp__emulate_live(), live);
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_forgotten_join_is_an_error),
         cmocka_unit_test(a_capture_forbids_waits_of_the_host),
         cmocka_unit_test(threads_use_their_own_streams),
+        cmocka_unit_test(each_call_of_a_device_may_come_from_a_thread_of_its_own),       /* the last: no test resets the driver after it */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
