@@ -16,6 +16,9 @@ for limit in 8MB 39900000; do
     reprise plan "$@" memory_limit=$raised >/dev/null
     reprise plan "$@" memory_limit=$((raised - 1)) >/dev/null 2>&1 || echo "what it names is the least limit"
 done
+# The longest sizes are printed whole, too.
+reprise plan tiny_from_scratch model.config=llama3_8b tokenizer.path=$SOURCE/recipes/tiny_llama dataset.path=text batch_size=131072 max_seq_len=8192 \
+    memory_limit=200000000000000 threads=1 2>&1 >/dev/null | sed 's/; the least.*//'
 reprise plan "$@" memory_limit=some
 #> memory limit   64.0 MiB for the process, 34.7 MiB of it outside the budget: the program 32.0 MiB, the model 2.0 MiB, the tokenizer 0.3 MiB, threads 0.2 MiB, page tables 0.1 MiB
 #>  "budget_bytes": 30735104
@@ -28,4 +31,5 @@ reprise plan "$@" memory_limit=some
 #> what it names is the least limit
 #> reprise plan: no plan fits a memory budget of 3579383 bytes (3.41 MiB), left by 'memory_limit' of 39900000 bytes (38.05 MiB); LEAST: raise 'memory_limit' to LIMIT, or lower 'batch_size' or 'max_seq_len'
 #> what it names is the least limit
+#> reprise plan: no plan fits a memory budget of 199609160238528 bytes (181.54 TiB), left by 'memory_limit' of 200000000000000 bytes (181.90 TiB)
 #2> argument 'memory_limit=some': 'memory_limit' wants null, auto, or a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB, not 'some'

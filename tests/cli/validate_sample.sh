@@ -13,6 +13,19 @@ printf '\001\000\002\000\003\000\004\000' >ids.bin
 sample "$@" dataset.path=ids.bin dataset.format=tokens max_seq_len=4 loss.ignore_index=3 tokenizer.path=null model.config=$SOURCE/tests/golden/models/bert/config.json loss.mask_token_id=1
 printf '\001\000\002\000\002\000\003\000\002\000\003\000\002\000\003\000\002\000\003\000\002\000\003\000\002\000\003\000' >many.bin
 sample "$@" dataset.path=many.bin dataset.format=tokens max_seq_len=13 loss.ignore_index=3
+# The token that begins and ends documents may be id 0. That of config.json is another one.
+mkdir zero
+python3 - <<'PYTHON'
+import json, os
+tokenizer = json.load(open(os.environ["SOURCE"] + "/recipes/tiny_llama/tokenizer.json"))
+vocab = tokenizer["model"]["vocab"]
+first = next(text for text, i in vocab.items() if i == 0)
+vocab[first], vocab["<|end|>"], tokenizer["added_tokens"][0]["id"] = 256, 0, 0
+json.dump(tokenizer, open("zero/tokenizer.json", "w"))
+json.dump({"bos_token": "<|end|>", "eos_token": "<|end|>", "add_bos_token": True}, open("zero/tokenizer_config.json", "w"))
+PYTHON
+printf 'one two' >short
+sample "$@" dataset.path=short tokenizer.path=zero dataset.packed=false
 #> first sample: 208 tokens, 36 targets
 #>   masked  <|im_start|>system\nYou are small and helpful.<|im_end|>\n<|im_start|>user\none two\nthree<|im_end|>\n<|im_start|>assistant\n
 #>   target  four\tfive<|im_end|>\n
@@ -39,3 +52,6 @@ sample "$@" dataset.path=many.bin dataset.format=tokens max_seq_len=13 loss.igno
 #>   masked  ?
 #>   target  ?
 #>   and 4 more stretches
+#> first sample: 9 tokens, 8 targets
+#>   masked  <|end|>
+#>   target  one two<|end|>

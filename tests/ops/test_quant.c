@@ -256,6 +256,8 @@ static void a_quantised_tensor_is_read_and_counted_but_not_written_or_cut(void *
     assert_int_equal(rp_meta_bytes(&nf4), 257 * 33 + 2 * 8);
     assert_int_equal(rp_tensor_write(t, v, 192), RP_ERR_DTYPE);
     assert_string_equal(rp_error(ctx), "rp_tensor_write: q4_1 [3, 64] is quantised and cannot be written");
+    assert_int_equal(rp_tensor_write_i32(t, (int32_t[192]){ 1 }, 192), RP_ERR_DTYPE);
+    assert_string_equal(rp_error(ctx), "rp_tensor_write_i32: q4_1 [3, 64] is quantised and cannot be written");
     assert_int_equal(rp_tensor_slice(t, 0, 1, 1, &view), RP_ERR_DTYPE);
     assert_string_equal(rp_error(ctx), "slice: q4_1 [3, 64] is quantised and has no such views");
     assert_int_equal(rp_tensor_new(ctx, &ragged, RP_MEM_PARAM, &view), RP_ERR_SHAPE);

@@ -411,6 +411,7 @@ static void check_read_only(const run *r)
     for (int i = 0; i < rp__model_n_params(r->trainer->engine.model); i++) {
         const rp_param *p = rp__model_param(r->trainer->engine.model, i);
         if (!p->mapped || rp__is_quant(p->whole.dtype)) continue;
+        assert_int_equal(rp_tensor_write_i32(p->tensor, NULL, 0), RP_ERR_STATE);
         assert_int_equal(rp_tensor_write(p->tensor, NULL, 0), RP_ERR_STATE);
         assert_non_null(strstr(rp_error(r->ctx), "stays in its file and cannot be written"));
     }

@@ -223,6 +223,28 @@ static void without_a_script_the_peak_is_shown_with_classes_and_owners(void **st
     rp__release(text);
 }
 
+static void an_owner_has_one_row_for_its_buffers_of_a_class_at_the_peak(void **state)
+{
+    (void)state;
+    static const rp_page_buffer several[] = {
+        { 100, 0, 0, 6, RP_MEM_TEMP, -1, -1, 0 }, { 2000, 128, 0, 6, RP_MEM_TEMP, -1, -1, 1 }, { 300, 2176, 0, 6, RP_MEM_TEMP, -1, -1, 0 },
+        { 50, 2560, 0, 6, RP_MEM_GRAD, -1, -1, 0 }, { 7, 2688, 0, 6, RP_MEM_TEMP, -1, -1, 0 }, { 3000, 2816, 0, 6, RP_MEM_TEMP, -1, -1, 1 },
+    };
+    rp_page page   = small();
+    page.buffer    = several;
+    page.n_buffers = RP_COUNT(several);
+    char *text     = written(&page);
+    static const char *const rows[] = {
+        "<span class=path>layers.0</span> <small>matmul, 2 buffers</small><td class=n>5000 <small>4.88 KiB</small>",
+        "<span class=path>norm</span> <small>rmsnorm, 3 buffers</small><td class=n>407 <small></small>",
+        "<span class=path>norm</span> <small>rmsnorm</small><td class=n>50 <small></small>",
+    };
+
+    for (int i = 0; i < RP_COUNT(rows); i++)
+        if (count(text, rows[i]) != 1) fail_msg("not on the page: %s", rows[i]);
+    rp__release(text);
+}
+
 static void the_peak_on_the_page_is_the_ledgers(void **state)
 {
     (void)state;
@@ -409,6 +431,7 @@ int main(void)
         TEST(every_buffer_owner_and_work_is_in_the_data_as_it_was_given),
         TEST(what_is_not_finite_is_null),
         TEST(without_a_script_the_peak_is_shown_with_classes_and_owners),
+        TEST(an_owner_has_one_row_for_its_buffers_of_a_class_at_the_peak),
         TEST(the_peak_on_the_page_is_the_ledgers),
         TEST(the_page_asks_for_nothing_outside),
         TEST(what_there_is_nothing_of_is_left_out_with_its_heading),
