@@ -2,6 +2,7 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -103,12 +104,13 @@ bool rp__size_parse(const char *text, int64_t *bytes)
     return false;
 }
 
+/* Long texts are never close. */
 static int edit_distance(const char *a, const char *b)
 {
     enum { LONGEST = 63 };
     int row[LONGEST + 1], n = (int)strlen(b);
 
-    if (n > LONGEST || strlen(a) > LONGEST) return LONGEST;
+    if (n > LONGEST || strlen(a) > LONGEST) return INT_MAX;
     for (int j = 0; j <= n; j++) row[j] = j;
     for (int i = 1; a[i - 1]; i++) {
         int diagonal = row[0];

@@ -2,6 +2,7 @@
 printf 'ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE %.0s' 1 2 3 4 5 6 7 8 9 >text
 long=$(printf '%0200d' 0 | tr 0 n)
 word=$(printf '%0240d' 0 | tr 0 d)
+top=$PWD
 deep=$PWD
 while [ ${#deep} -lt 3300 ]; do deep=$deep/$word; done
 mkdir -p "$deep/$long.d/er" "$deep/$long.model"
@@ -39,6 +40,32 @@ run plan "$long.yaml" --allow-plugins "activation_checkpointing.rules=[{plugin: 
 run tokenize "$deep/$long.model"
 ls | short
 ls "$long.run" "$long.run/state" | short
+# An error has the whole name too, and no suggestion: no other name is close. The value of a key is cut, with a mark.
+cd "$top" || exit
+ac=activation_checkpointing
+refused() { reprise "$@" 2>&1 >out </dev/null | short; }
+wrong() { refused train tiny_from_scratch "model.config=$SOURCE/recipes/tiny_llama/config.json" dataset.path=text max_seq_len=8 "$@"; }
+wrong "dataset.path=$long"
+wrong "dataset.path=$long/**/*.$long"
+wrong "$long=1"
+wrong "optimizer.$long=1"
+wrong "optimizer.name=$long"
+wrong "optimizer.no_decay=[$long]"
+wrong "output_dir=text/$long"
+wrong "plan=$long"
+wrong "tokenizer.path=$long"
+wrong "resume=$long"
+wrong "lora.modules=[$long]" lora.rank=2
+wrong $ac.mode=selective_op "$ac.save=[$long]"
+wrong "$ac.rules=[{op: $long, fate: keep}]"
+wrong "$ac.rules=[{path: $long, fate: $long}]"
+wrong "$ac.rules=[{$long: 1, fate: keep}]"
+wrong "$ac.rules=[{plugin: {library: /$long.so, symbol: $long}, fate: keep}]" --allow-plugins
+for command in inspect tokenize view plan; do refused $command "$long"; done
+refused "$long"
+printf '%s: [\n' "$long" >"$long.yaml"
+refused validate "$long.yaml"
+true
 #> exit 0: validate DEEP/NAME.yaml
 #> dataset: NAME.d: 1 file, 1 document, 406 tokens, 375 targets; 25 samples, 0 truncated, 0 skipped
 #> 'DEEP/NAME.yaml' is a valid recipe
@@ -87,3 +114,27 @@ ls "$long.run" "$long.run/state" | short
 #> NAME.run/state:
 #> step-2
 #> step-3
+#> reprise train: dataset.path: no file matches 'NAME'
+#> reprise train: dataset.path: no file matches 'NAME/**/*.NAME'
+#> argument 'NAME=1': unknown key 'NAME'
+#> argument 'optimizer.NAME=1': unknown key 'optimizer.NAME'
+#> argument 'optimizer.name=NAME': 'optimizer.name' wants adamw or sgd, not 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn'…
+#> argument 'optimizer.no_decay=[NAME]': 'optimizer.no_decay': no module matches 'NAME'
+#> argument 'output_dir=text/NAME': output_dir 'text/NAME' cannot be created: 'text' is not a folder
+#> argument 'plan=NAME': cannot open 'NAME': there is no such file
+#> argument 'tokenizer.path=NAME': 'tokenizer.path': cannot open 'NAME': there is no such file
+#> reprise train: there is no state at 'NAME'
+#> argument 'lora.modules=[NAME]': 'lora.modules': no linear layer that can have an adapter is called 'NAME'
+#> argument 'activation_checkpointing.save=[NAME]': no op is called 'NAME'
+#> argument 'activation_checkpointing.rules=[{op: NAME, fate: keep}]':1: no op is called 'NAME'
+#> argument 'activation_checkpointing.rules=[{path: NAME, fate: NAME}]':1: unknown fate 'NAME'
+#> argument 'activation_checkpointing.rules=[{path: NAME, fate: NAME}]':1: 'path': no module matches 'NAME'
+#> argument 'activation_checkpointing.rules=[{NAME: 1, fate: keep}]':1: unknown field of a rule 'NAME'
+#> argument 'activation_checkpointing.rules=[{plugin: {library: /NAME.so, symbol: NAME}, fate: keep}]':1: cannot open the library '/NAME.so' for 'NAME': cannot open shared object file: No such file or directory
+#> reprise inspect: cannot open 'NAME': No such file or directory
+#> reprise tokenize: cannot open 'NAME': No such file or directory
+#> reprise view: cannot open 'NAME': there is no such file or folder
+#> reprise plan: no recipe is called 'NAME'; 'reprise ls' lists those that are shipped
+#> reprise: unknown command 'NAME'
+#> try 'reprise --help'
+#> NAME.yaml:2: cannot read this as YAML: did not find expected node content
