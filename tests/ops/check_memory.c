@@ -224,9 +224,27 @@ static void check_scratch(const cell *at, const one_call *base)
     test_ctx_free(fresh.ctx);
 }
 
+/* A call in double runs its reference, whichever kernels there are for other calls. */
+static void check_scratch_of_reference(const cell *at, const one_call *base)
+{
+    variant none = *at->where;
+    one_call c;
+
+    none.table  = rp__kernels_none();
+    rp_ctx *ctx = cell_ctx(&none, false);
+    assert_ok(ctx, call_prepare(&c, ctx, at->op, at->test, &none, RP_F64, RP_F64, NULL));
+    if (c.m.scratch_bytes != base->m.scratch_bytes || c.m.scratch_backward_bytes != base->m.scratch_backward_bytes)
+        fail_call(base, "%" PRId64 " and %" PRId64 " bytes of scratch, without kernels %" PRId64 " and %" PRId64, base->m.scratch_bytes,
+                  base->m.scratch_backward_bytes, c.m.scratch_bytes, c.m.scratch_backward_bytes);
+    call_free(&c);
+    test_ctx_free(ctx);
+    rp__kernels_force(at->where->table);
+}
+
 void check_memory(const cell *at, const one_call *base)
 {
     check_rehearsal(at, base);
     check_faults(at, base);
     check_scratch(at, base);
+    if (at->dtype == RP_F64) check_scratch_of_reference(at, base);
 }
