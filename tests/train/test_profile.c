@@ -186,6 +186,25 @@ static void updates_batches_and_moves_are_there(void **state)
     trace_close(&t);
 }
 
+/* In fp32: the bytes of the weights, twice, and of both moments, twice; and the gradients. */
+static void an_update_reads_and_writes_all_but_the_gradients(void **state)
+{
+    (void)state;
+    run_whole(&dir, "llama", "out", RUN("profile=true"));
+    trace t      = trace_of("out/profile.trace.json");
+    double bytes = 0;
+    size_t all;
+    uint64_t head;
+    char *model = file_bytes(&dir, "out/final/model.safetensors", &all);
+
+    memcpy(&head, model, sizeof head);
+    for (int i = 0; i < t.n; i++)
+        if (!strcmp(t.span[i].cat, "update") && !strcmp(t.span[i].name, "adamw")) bytes += number(t.span[i].args, "bytes");
+    assert_true(bytes == 3 * 7 * (double)(all - sizeof head - head));
+    free(model);
+    trace_close(&t);
+}
+
 static void the_ledger_is_a_counter_that_ends_where_the_steps_began(void **state)
 {
     (void)state;
@@ -420,6 +439,7 @@ int main(void)
         TEST(ops_have_paths_shapes_work_and_rates),
         TEST(replays_are_marked_if_there_are_some),
         TEST(updates_batches_and_moves_are_there),
+        TEST(an_update_reads_and_writes_all_but_the_gradients),
         TEST(the_ledger_is_a_counter_that_ends_where_the_steps_began),
         TEST(the_table_has_a_line_by_op_and_pass_that_sum_to_the_step),
         TEST(the_table_of_passes_has_each_pass_of_the_ops_and_sums_to_the_step),
