@@ -347,6 +347,27 @@ static void names_go_there_and_back(void **state)
     for (int i = 0; i < RP_COUNT(none); i++) assert_false(rp__weight_name_ours(llama->name, llama->n_names, none[i], out));
 }
 
+/* The last part of a name, and the digits of a layer, have any length in a file. */
+static void a_name_of_any_length_is_found_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    assert_ok(ctx, parse("{" LLAMA "}", NULL));
+    const rp_family *llama = config.family;
+    struct { char at[RP_WEIGHT_NAME_CHARS], beyond[64]; } out;
+    char name[5 * RP_WEIGHT_NAME_CHARS], want[5 * RP_WEIGHT_NAME_CHARS], many[2 * RP_WEIGHT_NAME_CHARS] = "";
+
+    for (int n = 1; n < RP_WEIGHT_NAME_CHARS + 20; n++)
+        for (int digits = 0; digits < 2; digits++) {
+            memset(many, '7', (size_t)n);
+            snprintf(name, sizeof name, "model.layers.%s.self_attn.q_proj.%s", digits ? many : "1", digits ? "weight" : many);
+            snprintf(want, sizeof want, "layers.%s.attn.q.%s", digits ? many : "1", digits ? "weight" : many);
+            memset(&out, 'x', sizeof out);
+            assert_int_equal(rp__weight_name_ours(llama->name, llama->n_names, name, out.at), strlen(want) < sizeof out.at);
+            if (strlen(want) < sizeof out.at) assert_string_equal(out.at, want);
+            for (int i = 0; i < RP_COUNT(out.beyond); i++) assert_int_equal(out.beyond[i], 'x');
+        }
+}
+
 /* Both have a ".gate", of different things. */
 static void a_second_number_is_that_of_a_piece(void **state)
 {
@@ -392,6 +413,7 @@ int main(void)
         TEST(inert_fields_change_nothing),
         TEST(every_golden_config_is_read),
         TEST(names_go_there_and_back),
+        TEST(a_name_of_any_length_is_found_whole_or_not_at_all),
         TEST(a_second_number_is_that_of_a_piece),
     };
 
