@@ -358,6 +358,7 @@ static void the_texts_of_a_span_are_its_own(void **state)
         { UPDATE, "a", "p", { { 0 } }, false, 10, 0, "" },
         { UPDATE, "a", "p", { { 0 } }, false, 20, 0, "" },
         { UPDATE, "a", "q", { { 0 } }, false, 20, 0, "" },
+        { UPDATE, "a", "a \"path\" \\ \x01\x1f\t\n \xc3\xa9", { { 0 } }, false, 30, 0, "" },
     };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
     rp_profile *p;
