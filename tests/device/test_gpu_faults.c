@@ -131,10 +131,21 @@ static void full_device(void)
     check_refused(status, RP_ERR_MEMORY, rp_error(ctx), "the device has 48234496 bytes (46.00 MiB) left");
 }
 
+/* A planned step reserves its bytes before it begins. */
+static void full_device_before_a_step(void)
+{
+    must(!setenv("REPRISE_EMU_MEMORY", "67108864", 1));
+    rp_ctx *ctx      = emulated();
+    rp_status status = rp__mem_reserve(ctx, ctx->space[0], 64 << 20);
+    check_refused(status, RP_ERR_MEMORY, rp_error(ctx), "the device has ");
+    must(strstr(rp_error(ctx), "the step") != NULL);
+}
+
 static void a_full_device_is_an_error_of_the_allocation(void **state)
 {
     (void)state;
     in_child(full_device);
+    in_child(full_device_before_a_step);
 }
 
 int main(void)

@@ -6,7 +6,8 @@
  *
  *   backward    the next segment has fetched a │ 2: b is recomputed from a, a is freed; the first value of the segment before is fetched │ 1 │ 0
  */
-#include "rp_test.h"
+#include "heap_test.h"
+
 #include "solve/segment.h"
 
 enum { INPUT, A, B, OUTPUT, VALUES, CALLS = 3, RUN = 35 };
@@ -145,12 +146,50 @@ static void the_calls_of_a_way_are_those_that_it_was_walked_with(void **state)
     }
 }
 
+typedef struct { int n, n_ways; } ways_of;
+
+static rp_status finds_all(rp_ctx *ctx, void *user)
+{
+    enum { MOST = 24 };
+    ways_of *of = user;
+    rp_segment_call call[MOST];
+    rp_segment_value value[MOST + 1];
+    int64_t zeros[MOST] = { 0 };
+    rp_bump bump        = { .ctx = ctx };
+    rp_segment_ways ways;
+    rp_segment_room room;
+
+    chain_of(call, value, of->n);
+    rp_segment s     = { .n_calls = of->n, .n_values = of->n + 1, .n_kinds = 1, .call = call, .value = value, .forward_fixed = zeros,
+                         .backward_before = { zeros }, .backward_fixed = { zeros }, .bandwidth = 100 };
+    rp_status status = rp__segment_room(&bump, &s, &room);
+    if (status == RP_OK) status = rp__segment_ways(&bump, &s, &ways);
+    if (status == RP_OK && !of->n_ways) of->n_ways = ways.n;
+    if (status == RP_OK) assert_int_equal(ways.n, of->n_ways);
+    rp__bump_free(&bump);
+    return status;
+}
+
+/* Of 5 calls all ways are tried; of 14 all without offloading; of 24 those near the ends. */
+static void without_memory_all_ways_are_found_or_there_is_an_error(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        rp_ctx *ctx = test_ctx(NULL);
+        ways_of of  = { (int[]){ 5, 14, 24 }[i], 0 };
+        ctx->fault_pieces = true;
+        every_allocation_fails_once(ctx, &(heap_sweep){ .least = 10 }, finds_all, &of);
+        test_ctx_free(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_replay_reads_is_fetched_ahead_of_it_and_a_guest_comes_once),
         cmocka_unit_test(it_waits_for_what_neither_its_forward_nor_its_backward_hides),
         cmocka_unit_test(the_calls_of_a_way_are_those_that_it_was_walked_with),
+        cmocka_unit_test(without_memory_all_ways_are_found_or_there_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
