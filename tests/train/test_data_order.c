@@ -26,6 +26,20 @@ static void shuffles_are_permutations_that_differ_by_epoch_and_seed(void **state
     }
 }
 
+static void each_bit_of_a_seed_or_an_epoch_changes_the_order(void **state)
+{
+    (void)state;
+    for (int bit = 0; bit < 63; bit++) {
+        int of_seed = 0, of_epoch = 0;
+        for (int64_t k = 0; k < 1000; k++) {
+            int64_t x = rp__shuffled(5, 7, 1000, k);
+            of_seed += x != rp__shuffled(5 ^ UINT64_C(1) << bit, 7, 1000, k);
+            of_epoch += x != rp__shuffled(5, 7 ^ INT64_C(1) << bit, 1000, k);
+        }
+        assert_true(of_seed > 900 && of_epoch > 900);
+    }
+}
+
 /* Each of 12 things at each of 12 places, over 12000 orders: 1000 times give or take, chi-squared over 121 degrees of freedom. */
 static void shuffles_put_everything_everywhere_equally_often(void **state)
 {
@@ -138,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shuffles_are_permutations_that_differ_by_epoch_and_seed),
+        cmocka_unit_test(each_bit_of_a_seed_or_an_epoch_changes_the_order),
         cmocka_unit_test(shuffles_put_everything_everywhere_equally_often),
         cmocka_unit_test(any_cut_into_ranks_and_micro_batches_gives_the_same_global_steps),
         cmocka_unit_test(an_epoch_visits_every_sample_once_and_the_next_in_another_order),
