@@ -52,6 +52,7 @@ SIMPLE = {"relation": r" (<=|>=|==|!=|<|>) ", "sum": r"(?<=[\w)\]]) ([-+]=?) ", 
 
 EXTENT = re.compile(r"^[ \t]+(?:static |const |unsigned |struct )*(?!else\b|return\b)\w+ \**(\w+)\[$", re.M)      # before the extent of a local array
 COMPARES = ("strcmp", "strncmp", "strcasecmp", "memcmp")
+EQUALS = ("rp_meta_same", "rp_meta_same_shape")                 # whether two things are equal
 ALLOCATES = ("rp__host_alloc", "rp__bump_alloc", "malloc", "calloc")
 
 
@@ -109,11 +110,15 @@ def same_program(kind, code, start, new):
     [[], [], ['    if (strcmp(a, b) == 1) go();']]
     >>> drawn("    if (strcmp(a, b) < 0) go();")[-1]                                                # this one asks for the order
     '    if (strcmp(b, a) < 0) go();'
+    >>> drawn("    same = rp_meta_same(a, b);") + drawn("    p = calloc(n, m);")
+    []
     """
     if kind == "literal":
         was = re.match(r"\d+", code[start:])[0]
         return int(new) > int(was) and (is_larger_array(code, start, start + len(was)) or is_larger_block(code, start))
-    if kind == "swap": return only_asks_equal(code, start) or code[:start].endswith(" calloc(")     # calloc takes their product
+    if kind == "swap":
+        called = re.search(r"(\w*)\($", code[:start])
+        return only_asks_equal(code, start) or called is not None and called[1] in ("calloc", *EQUALS)       # calloc takes their product
     return False
 
 
