@@ -3,6 +3,9 @@ set -- tiny_from_scratch model.config=$SOURCE/recipes/tiny_llama/config.json bat
 printf '%s\n' '{"messages":[{"role":"user","content":"one two\nthree"},{"role":"assistant","content":"four\tfive"},{"role":"user","content":"six"},{"role":"assistant","content":"seven"}]}' >chat.jsonl
 sample() { reprise validate "$@" 2>&1 | sed -n '/^first sample/,/^.tiny/p' | sed '$d'; }
 sample "$@" dataset.path=chat.jsonl dataset.format=chat dataset.train_on_input=false dataset.packed=false max_seq_len=512 tokenizer.chat_template=$SOURCE/tests/golden/chat/chatml.jinja
+# The last message is no target either, and the sample ends with it.
+printf '%s\n' '{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}' >ends.jsonl
+sample "$@" dataset.path=ends.jsonl dataset.format=chat dataset.train_on_input=false dataset.packed=false max_seq_len=512 tokenizer.chat_template=$SOURCE/tests/golden/chat/chatml.jinja
 printf '%s\n' '{"prompt": "one two ", "answer": "é three"}' >pair.jsonl
 sample "$@" dataset.path=pair.jsonl dataset.format=jsonl dataset.column=answer dataset.prompt_column=prompt dataset.train_on_input=false dataset.packed=false
 # A long text is cut in its middle. Control characters are shown.
@@ -31,6 +34,10 @@ sample "$@" dataset.path=short tokenizer.path=zero dataset.packed=false
 #>   target  four\tfive<|im_end|>\n
 #>   masked  <|im_start|>user\nsix<|im_end|>\n<|im_start|>assistant\n
 #>   target  seven<|im_end|>\n
+#> first sample: 156 tokens, 14 targets
+#>   masked  <|im_start|>system\nYou are small and helpful.<|im_end|>\n<|im_start|>user\none<|im_end|>\n<|im_start|>assistant\n
+#>   target  two<|im_end|>\n
+#>   masked  <|im_start|>user\nthree<|im_end|>\n
 #> first sample: 17 tokens, 9 targets
 #>   masked  one two 
 #>   target  é three<|end|>

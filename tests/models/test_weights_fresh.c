@@ -101,10 +101,17 @@ static void fresh_weights_do_not_depend_on_threads(void **state)
     rp__model_free(one);
 }
 
+static void each_bit_of_a_seed_changes_the_weights(void **state)
+{
+    (void)state;
+    for (int bit = 0; bit < 64; bit++) assert_true(rp__draw_key(3 ^ UINT64_C(1) << bit, "norm") != rp__draw_key(3, "norm"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(fresh_weights_are_normal_and_residual_projections_scaled),
+        TEST(each_bit_of_a_seed_changes_the_weights),
         TEST(fresh_norms_are_one_and_biases_zero),
         TEST(fresh_weight_depends_on_seed_and_path_alone),
         TEST(fresh_weights_do_not_depend_on_threads),

@@ -177,6 +177,12 @@ static int differences(const int32_t *a, const int32_t *b)
     return n;
 }
 
+static void each_bit_of_a_seed_changes_the_masks(void **state)
+{
+    (void)state;
+    for (int bit = 0; bit < 64; bit++) assert_true(rp__masking_key(3 ^ UINT64_C(1) << bit) != rp__masking_key(3));
+}
+
 /* An epoch later the same samples stand at the same places; other steps and other seeds hide others, and a fixed set the same. */
 static void masks_change_with_step_and_seed_unless_they_are_fixed(void **state)
 {
@@ -286,6 +292,7 @@ int main(void)
         TEST(any_token_is_chosen_as_often_as_another),
         TEST(of_those_chosen_so_many_are_hidden_replaced_and_kept),
         TEST(any_cut_into_ranks_and_micro_batches_gives_the_same_masks),
+        TEST(each_bit_of_a_seed_changes_the_masks),
         TEST(masks_change_with_step_and_seed_unless_they_are_fixed),
         TEST(padding_is_no_target),
         TEST(an_encoder_learns_what_is_hidden_from_it),
