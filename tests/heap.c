@@ -23,7 +23,7 @@ extern void *__libc_malloc(size_t bytes), *__libc_calloc(size_t n, size_t bytes)
 extern void *__libc_memalign(size_t to, size_t bytes);
 extern void __libc_free(void *p);
 
-enum { ZONE = 16, ZONE_BYTE = 0xd7, FREED_BYTE = 0xdb, MOST_FREED = 4096 };
+enum { ZONE = 128, ZONE_BYTE = 0xd7, FREED_BYTE = 0xdb, MOST_FREED = 4096 };
 
 typedef struct block {
     struct block *before, *after;
