@@ -373,6 +373,7 @@ static const rp_op_case linear_cross_entropy_cases[] = {
     { "negative cap",   .in = { { 3, 4 },    { 5, 4 },   { 3 } },    LABELS_FROM(0, 4),   CAPPED(1, -1, 0, 0, -1), .expect = RP_ERR_ARG },
     { "a slice",        .in = { { 7, 5 },    { 64 },     { 7 } },    LABELS_FROM(-1, 10), SLICED(7, 3, 11) },
     { "a whole slice",  .in = { { 4, 8 },    { 48 },     { 4 } },    LABELS_FROM(0, 5),   SLICED(4, 0, 6) },
+    { "a vector, a slice", .in = { { 5 },    { 64 },     { 1 } },    LABELS_FROM(0, 10),  SLICED(1, 3, 11) },
     { "no such slice",  .in = { { 7, 5 },    { 48 },     { 7 } },    LABELS_FROM(0, 10),  SLICED(7, 3, 11),   .expect = RP_ERR_SHAPE },
     { "a bias",         .in = { { 7, 5 },    { 11, 5 },  { 7 }, { 11 } },    LABELS_FROM(-1, 10), MEAN_OF(7, -1, 3) },
     { "a bias, one block", .in = { { 2, 3, 7 }, { 9, 7 }, { 2, 3 }, { 9 } }, LABELS_FROM(0, 8),   MEAN_OF(6, -100, 0) },
