@@ -180,11 +180,11 @@ typedef struct {
 } rp_calls;
 
 /* Begin with `value`. The chain takes a reference of its own. */
-static inline rp_calls rp_calls_begin(rp_ctx *ctx, rp_tensor *value)
+static inline rp_calls rp_calls_begin(rp_ctx *context, rp_tensor *value)
 {
-    rp_calls chain = { ctx, rp_tensor_ref(value), RP_OK };
+    rp_calls chain = { context, rp_tensor_ref(value), RP_OK };
 
-    if (!value) chain.status = rp_fail(ctx, RP_ERR_ARG, "rp_calls_begin: an argument is NULL");
+    if (!value) chain.status = rp_fail(context, RP_ERR_ARG, "rp_calls_begin: an argument is NULL");
     return chain;
 }
 

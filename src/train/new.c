@@ -80,7 +80,7 @@ static rp_status keep_limit(rp_trainer *t, const rp_rehearsal *r)
 {
     t->info.limit     = r->limit;
     t->info.allowance = r->limit ? r->limit - r->budget : 0;
-    if (!r->limit && r->budget == t->ctx->options.memory_limit_bytes) return RP_OK;
+    if (!r->limit && (!r->budget || r->budget == t->ctx->options.memory_limit_bytes)) return RP_OK;
     t->ctx->options.memory_limit_bytes = r->budget;
     for (int i = 0; i < t->ctx->n_devices; i++)
         if (is_limited(t->ctx, i)) RP_TRY(rp__mem_limit(t->ctx, t->ctx->space[i], r->budget));
