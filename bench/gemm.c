@@ -60,7 +60,7 @@ static product product_new(rp_ctx *ctx, rp_dtype dtype, const shape *s, int whic
                            .on = ctx->on } };
     int64_t scratch;
 
-    if (rp__gemm_scratch(ctx, &p.g, &scratch)) exit(1);
+    if (rp__gemm_scratch(ctx, rp__kernels(ctx), &p.g, &scratch)) exit(1);
     p.a       = filled(dtype, p.g.m * p.g.k);
     p.b       = filled(dtype, p.g.k * p.g.n);
     p.c       = filled(p.g.c, p.g.m * p.g.n);
@@ -83,7 +83,7 @@ static double call_seconds(rp_ctx *ctx, const product *p, int way)
 {
     double start = rp__seconds();
 
-    if (way ? !onednn_run(p->other) : rp__gemm(ctx, &p->g, p->a, p->b, p->c, NULL, p->scratch) != RP_OK) exit(1);
+    if (way ? !onednn_run(p->other) : rp__gemm(ctx, rp__kernels(ctx), &p->g, p->a, p->b, p->c, NULL, p->scratch) != RP_OK) exit(1);
     return rp__seconds() - start;
 }
 

@@ -96,10 +96,11 @@ static void run_embedding_backward(place *p)
 
 static void run_cross_entropy(place *p)
 {
+    static const float one = 1;
     void *logits = fresh(p, 256 * (int64_t)VOCAB);
 
     p->k->cross_entropy_forward(p->dtype, logits, p->ids, -100, p->small, p->small + 256, 256, VOCAB, &p->on);
-    p->k->cross_entropy_backward(p->dtype, logits, p->ids, -100, p->small + 256, 1.0f, logits, p->dtype, false, 256, VOCAB, &p->on);
+    p->k->cross_entropy_backward(p->dtype, logits, p->ids, -100, p->small + 256, 1.0f, &one, logits, p->dtype, false, 256, VOCAB, &p->on);
 }
 
 static void run_column_sum(place *p)
