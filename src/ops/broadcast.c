@@ -167,7 +167,7 @@ static void broadcast_backward(const rp_op_call *c, rp_binary f)
     { "both broadcast", .in = { { 4, 1, 7 },   { 3, 1 } },     .shift = SHIFT }, \
     { "the middle",     .in = { { 2, 3, 521 }, { 2, 1, 521 } }, .shift = SHIFT }, \
     { "the ends",       .in = { { 1, 9, 1 },   { 5, 9, 20 } }, .shift = SHIFT }, \
-    { "five by turns",  .in = { { 3, 1, 2, 1, 5 }, { 1, 4, 1, 3, 1 } }, .shift = SHIFT }, \
+    { "eight by turns", .in = { { 3, 1, 2, 1, 5, 1, 2, 1 }, { 1, 2, 1, 3, 1, 2, 1, 1 } }, .shift = SHIFT }, \
     { "inside of five", .in = { { 3, 1 },      { 2, 3, 2, 1, 19 } }, .shift = SHIFT }
 
 #define SHIFT 0
@@ -222,7 +222,7 @@ static const rp_op_case where_cases[] = {
     { "a column",       .in = { { 5, 1 },    { 5, 67 },    { 67 } },      MASK },
     { "all broadcast",  .in = { { 4, 1, 1 }, { 3, 1 },     { 7 } },       MASK },
     { "scalars",        .in = { { 2, 37 },   { 1 },        { 1, 1 } },    MASK },
-    { "five by turns",  .in = { { 2, 1, 1, 3, 1 }, { 1, 3, 1, 1, 5 }, { 2, 1, 2, 1, 1 } }, MASK },
+    { "eight by turns", .in = { { 2, 1, 1, 3, 1, 1, 2, 1 }, { 1, 3, 1, 1, 5, 1, 1, 1 }, { 2, 1, 2, 1, 1, 1, 1, 2 } }, MASK },
     { "shapes differ",  .in = { { 4 },       { 2, 4 },     { 4, 2 } },    MASK, .expect = RP_ERR_SHAPE },
     { "other masks",    .in = { { 3 },       { 2, 4 },     { 2, 4 } },    MASK, .expect = RP_ERR_SHAPE },
     { "floating mask",  .in = { { 4 },       { 4 },        { 4 } },       .expect = RP_ERR_DTYPE },

@@ -55,6 +55,8 @@ static const rp_gpu_kernel *const binary_of[][3] = {
 #include "kernels/pointwise.def"
 };
 
+_Static_assert(sizeof((spread_args){ 0 }.dim) == RP_MAX_DIM * sizeof(int64_t), "spread_args has all dimensions");
+
 typedef struct { rp_dtype dtype, to_dtype; const void *dy, *a, *b; const int32_t *mask; void *to; bool adds; } binary_call;
 
 /* kept: the extents of `to`. */
