@@ -3,6 +3,7 @@
  * Before the step only the live buffers are recorded. During the step every event is logged. At its end the log is replayed up to the peak.
  */
 #include "explain/internal.h"
+#include "ops/call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static void count_replay(rp_explain *e, const rp_tape_work *now)
 {
     rp_explain_module *m = rp__explain_module_of(e, now->path);
 
-    if (m && now->call->op->cost) m->recompute_flops += now->call->op->cost(now->call, RP_FORWARD).flops;
+    if (m) rp__op_add_flops(&m->recompute_flops, now->call, RP_FORWARD);
 }
 
 static rp_explain_event event_of(rp_explain *e, const rp_mem_event *event)

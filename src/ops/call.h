@@ -66,4 +66,12 @@ rp_status rp__op_forward(const rp_op_meta *m, rp_op_stream stream, bool replayin
 /* Runs backward on a filled call (meta, tensors, adds, stream); allocates only its scratch. errors as rp__op_forward */
 rp_status rp__op_backward(rp_op_call *call);
 
+/* Adds the FLOPs of a pass. The sum stops at INT64_MAX: shapes without data may be that large. */
+static inline void rp__op_add_flops(int64_t *sum, const rp_op_meta *m, rp_pass pass)
+{
+    int64_t flops = m->op->cost ? m->op->cost(m, pass).flops : 0;
+
+    *sum = flops > INT64_MAX - *sum ? INT64_MAX : *sum + flops;
+}
+
 #endif

@@ -306,7 +306,7 @@ rp_status rp__call_backward(rp_tape *tape, const tape_call *c)
         RP_TRY_GOTO(open_needs(tape, c, &run));
         RP_TRY_GOTO(open_grads(tape, c, &run));
         RP_TRY_GOTO(rp__op_backward(&run));
-        if (c->meta.op->cost) tape->stats.step_flops += c->meta.op->cost(&c->meta, RP_BACKWARD).flops;
+        rp__op_add_flops(&tape->stats.step_flops, &c->meta, RP_BACKWARD);
     }
     RP_TRY_GOTO(after_call(tape, c, &run));
 done:

@@ -227,7 +227,7 @@ static void log_host_op(rp_tape_ctx *t, const rp_op_meta *m)
 
 static void count_forward(rp_tape *tape, const rp_op_meta *m)
 {
-    if (m->op->cost) tape->stats.step_flops += m->op->cost(m, RP_FORWARD).flops;
+    rp__op_add_flops(&tape->stats.step_flops, m, RP_FORWARD);
     tape->stats.n_calls++;
     if (!rp__op_falls_back(m)) return;
     tape->stats.host_fallback_ops++;

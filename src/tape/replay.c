@@ -18,7 +18,7 @@ static void count_replay(rp_tape *tape, const tape_call *c)
 {
     const rp_call_hook *hook = &rp__tape_ctx(tape->ctx)->on_replay;
 
-    if (c->meta.op->cost) tape->stats.recompute_flops += c->meta.op->cost(&c->meta, RP_FORWARD).flops;
+    rp__op_add_flops(&tape->stats.recompute_flops, &c->meta, RP_FORWARD);
     tape->stats.n_replayed++;
     if (hook->call) hook->call(hook->user, c->at, c->path, c->meta.op->name);
 }

@@ -419,9 +419,10 @@ static void find_first_readers(const rp_trace_pass *p, int *first)
 static rp_status read_lives(graph_reader *r)
 {
     rp_trace_pass *p = r->pass;
-    int *last        = rp__bump_alloc(r->bump, 2 * (p->n_values + 1) * (int64_t)sizeof *last), *first = last + p->n_values;
+    int *last        = rp__bump_alloc(r->bump, 2 * (p->n_values + 1) * (int64_t)sizeof *last), *first;
 
     if (!last) return RP_ERR_MEMORY;
+    first = last + p->n_values;
     rp__trace_last_readers(p, last);
     find_first_readers(p, first);
     for (int v = 0; v < p->n_values; v++) {

@@ -379,7 +379,12 @@ static void use_sync(used *u) { rp__memory_emu.sync(&u->on); }
 static void use_prepare(used *u) { u->right = rp__gpu_records.prepare(u->record, &u->on); }
 static void use_repeat(used *u) { rp__gpu_records.repeat(u->record, &u->on); }
 static void use_free(used *u) { rp__gpu_records.free(u->record); }
-static void use_close(used *u) { rp__memory_emu.close(u->on.queue); }
+static void use_close(used *u)
+{
+    rp__memory_emu.close(u->on.queue);
+    u->on.queue = NULL;
+}
+
 static void use_release(used *u) { rp__memory_emu.release(u->base, RIG_CHUNK); }
 
 static void use_record(used *u)
@@ -397,7 +402,7 @@ static void *run_use(void *p)
     used *u     = at->u;
     u->right    = true;
     at->f(u);
-    if (at->f != use_close && u->on.queue && rp__memory_emu.failed(&u->on)) u->right = false;
+    if (u->on.queue && rp__memory_emu.failed(&u->on)) u->right = false;
     return NULL;
 }
 

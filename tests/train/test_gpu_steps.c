@@ -516,6 +516,8 @@ static void offloading_to_memory_waits_for_nothing_and_changes_no_bit(void **sta
         if (!HAS_ASAN) assert_looks_behind("llama", RUN("device=emu", "max_steps=8", AWAY));
         assert_int_equal(unsetenv("REPRISE_GRAPHS"), 0);
         if (!HAS_ASAN) assert_looks_behind("llama", RUN("device=emu", "max_steps=8", AWAY));
+        temp_remove(&dir);
+        dir = loop_dir();
     }
     rp__emulate_set_lanes(false);
 }
