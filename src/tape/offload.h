@@ -4,8 +4,8 @@
  *   fetch   starts to copy them back; after wait, calls may read them; drop forgets them
  *
  * Files form a disk queue (base/disk_queue.h). Its buffers are counted in the host's ledger, class temp, from open to close. In another
- * device's memory each value is counted in that device's ledger, class saved, from put to drop. A GPU copies to the host's memory in a lane beside its
- * queue, so nothing waits on the host. On shapes alone the ledgers see the same.
+ * device's memory, that device's ledger counts each value from put to drop, class saved. A GPU has a second stream for copies to the host's memory, so
+ * its queue does not wait for them. On shapes alone the ledgers count the same.
  */
 #ifndef RP_TAPE_OFFLOAD_H
 #define RP_TAPE_OFFLOAD_H

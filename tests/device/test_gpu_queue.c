@@ -1,4 +1,4 @@
-/* A queue of the emulated GPU: a step's results, waits for a part of the queue, and copies beside it. */
+/* Tests of the emulated GPU's queue: results of steps, waits for a mark, and copies in the second stream. */
 /* ctest: level-free device-free thread-free */
 #include "rp_test.h"
 

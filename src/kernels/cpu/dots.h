@@ -118,13 +118,15 @@ static inline void dots_load_a(const rp_gemm *g, const void *a, void *to)
         }
 }
 
+static inline quant_output dots_output(const rp_gemm *g) { return g->ab == RP_F32 ? QUANT_FLOATS : (quant_output)QUANT_BESIDE_BF16; }
+
 /* Row j of B; `buffer` may be used for it. */
 static inline const void *dots_row(const rp_gemm *g, const void *b, int64_t j, float *buffer)
 {
     int64_t at = g->b_first + j * g->k;
 
     if (!g->quant) return in_pairs(g) ? (const uint16_t *)b + j * g->k : (const void *)row_f32(g->ab, b, j * g->k, g->k, buffer);
-    quant_read(g->quant, g->ab == RP_F32 ? QUANT_FLOATS : in_pairs(g) ? QUANT_HALVES : QUANT_ROUNDED, b, at, g->k, buffer);
+    quant_read(g->quant, dots_output(g), b, at, g->k, buffer);
     return buffer;
 }
 
@@ -132,7 +134,7 @@ static inline const void *dots_row(const rp_gemm *g, const void *b, int64_t j, f
 static inline quant_dot *dots_of_blocks(const rp_gemm *g)
 {
     if (!g->quant || g->m > 1 || g->k % g->quant->block_elems || g->b_first % g->quant->block_elems) return NULL;
-    return RP_AT_LEVEL(quant_dots)[g->quant->dtype - RP_Q4_0][g->ab == RP_F32 ? QUANT_FLOATS : in_pairs(g) ? QUANT_HALVES : QUANT_ROUNDED];
+    return RP_AT_LEVEL(quant_dots)[g->quant->dtype - RP_Q4_0][dots_output(g)];
 }
 
 /* Computes columns j0 … of all rows into sum [m, DOT_COLUMNS]. */

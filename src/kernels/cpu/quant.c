@@ -41,10 +41,8 @@ INLINE void quant_convert(quant_output out, int64_t elems, rp_quant_decode *deco
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #if defined(__AVX512BF16__)
-#define QUANT_DOT_OF_BF16 QUANT_HALVES
 #define quant_dot_of_bf16(name, base, block, n, a) quant_dot_pairs_##name(base, block, n, a)
 #else
-#define QUANT_DOT_OF_BF16 QUANT_ROUNDED
 #define quant_dot_of_bf16(name, base, block, n, a) quant_dot_##name(QUANT_ROUNDED, base, block, n, a)
 #endif
 #define RP_QUANT(dtype, name, elems, bytes) \
@@ -66,7 +64,7 @@ quant_decode *const RP_AT_LEVEL(quant_decoders)[][QUANT_OUTPUTS] = {
 
 quant_dot *const RP_AT_LEVEL(quant_dots)[][QUANT_OUTPUTS] = {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-#define RP_QUANT(dtype, name, elems, bytes) { [QUANT_FLOATS] = dot_fp32_##name, [QUANT_DOT_OF_BF16] = dot_bf16_##name },
+#define RP_QUANT(dtype, name, elems, bytes) { [QUANT_FLOATS] = dot_fp32_##name, [QUANT_BESIDE_BF16] = dot_bf16_##name },
 #else
 #define RP_QUANT(dtype, name, elems, bytes) { NULL },
 #endif

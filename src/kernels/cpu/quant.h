@@ -15,6 +15,12 @@ extern quant_decode *const RP_AT_LEVEL(quant_decoders)[][QUANT_OUTPUTS];
 /* The dot product of n blocks and a row a. For floats and rounded floats, a is fp32 and the order that of `dot` (dots.h). For halves, a is bf16 and
  * the order that of `dot_pairs`. NULL: the level has no such function. */
 typedef float quant_dot(const uint8_t *base, int64_t block, int64_t n, const void *a);
+/* The output of decoders for products with a row of bf16. */
+#if defined(__AVX512BF16__)
+enum { QUANT_BESIDE_BF16 = QUANT_HALVES };
+#else
+enum { QUANT_BESIDE_BF16 = QUANT_ROUNDED };
+#endif
 extern quant_dot *const RP_AT_LEVEL(quant_dots)[][QUANT_OUTPUTS];
 
 enum { QUANT_RUN = RP_QUANT_MOST };     /* elements decoded at a time: a whole number of blocks of every type */

@@ -130,21 +130,15 @@ INLINE quant_pair quant_scaled(quant_output out, __m256i q, const float scale[2]
 
 static inline __m256i quant_bytes(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
 
-/* 16 bytes: the low nibbles, then the high ones. */
-static inline __m256i quant_nibbles(const uint8_t *p)
-{
-    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)p), mask = _mm_set1_epi8(15);
-
-    return _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(b, 4), mask), _mm_and_si128(b, mask));
-}
-
-/* The same codes in the lower four bits of each byte, with other bits above them. */
-static inline __m256i quant_shifted_nibbles(const uint8_t *p)
+/* 16 bytes: the low nibbles, then the high ones, with other bits above them in each byte. */
+static inline __m256i quant_loose_nibbles(const uint8_t *p)
 {
     __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
 
     return _mm256_srlv_epi64(twice, _mm256_set_epi64x(4, 4, 0, 0));
 }
+
+static inline __m256i quant_nibbles(const uint8_t *p) { return _mm256_and_si256(quant_loose_nibbles(p), _mm256_set1_epi8(15)); }
 
 INLINE __m512i quant_wide_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 
@@ -154,7 +148,7 @@ INLINE quant_pair quant_look_up_nibbles(quant_output out, __m512 table, const ui
     __m512i bytes = quant_wide_bytes(p);
 
     if (out != QUANT_HALVES) return quant_look_up(out, QUANT_NORMAL, table, bytes, _mm512_srli_epi32(bytes, 4));
-    return quant_look_up_halves(QUANT_NORMAL, table, table, quant_shifted_nibbles(p));
+    return quant_look_up_halves(QUANT_NORMAL, table, table, quant_loose_nibbles(p));
 }
 
 /* 16 bytes: of each the high nibble, then the low one. */
