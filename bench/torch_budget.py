@@ -8,6 +8,7 @@ import argparse
 import functools
 import os
 import pathlib
+import statistics
 import sys
 import time
 
@@ -27,29 +28,29 @@ HEAVY = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten
          torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default]
 
 
-def text(vocabulary, batch=2, tokens=128):
+def text(vocabulary, batch=2, tokens=256):
     ids = torch.randint(0, vocabulary, (batch, tokens))
     return {"input_ids": ids, "labels": ids}
 
 
 def decoder(kind, **more):
-    config = dict(hidden_size=128, intermediate_size=352, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=32, vocab_size=1024)
+    config = dict(hidden_size=512, intermediate_size=1408, num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=4, head_dim=64, vocab_size=4096)
     model = getattr(transformers, f"{kind}ForCausalLM")(getattr(transformers, f"{kind}Config")(**config, **more))
-    return model, text(1024)
+    return model, text(4096)
 
 
 def gpt2():
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=128, n_layer=4, n_head=4, vocab_size=1024, n_positions=128)), text(1024)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=512, n_layer=4, n_head=8, vocab_size=4096, n_positions=512)), text(4096)
 
 
 def bert():
-    config = transformers.BertConfig(hidden_size=128, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4, vocab_size=1024)
-    return transformers.BertForMaskedLM(config), {**text(1024), "attention_mask": torch.ones(2, 128, dtype=torch.long)}
+    config = transformers.BertConfig(hidden_size=512, intermediate_size=2048, num_hidden_layers=4, num_attention_heads=8, vocab_size=4096)
+    return transformers.BertForMaskedLM(config), {**text(4096), "attention_mask": torch.ones(2, 256, dtype=torch.long)}
 
 
 def vit():
-    config = transformers.ViTConfig(hidden_size=128, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4, image_size=80, patch_size=8)
-    return transformers.ViTForImageClassification(config), {"pixel_values": torch.randn(2, 3, 80, 80), "labels": torch.zeros(2, dtype=torch.long)}
+    config = transformers.ViTConfig(hidden_size=512, intermediate_size=2048, num_hidden_layers=4, num_attention_heads=8, image_size=128, patch_size=8)
+    return transformers.ViTForImageClassification(config), {"pixel_values": torch.randn(2, 3, 128, 128), "labels": torch.zeros(2, dtype=torch.long)}
 
 
 MODELS = {"Llama": functools.partial(decoder, "Llama"), "Qwen3": functools.partial(decoder, "Qwen3"), "GPT-2": gpt2, "BERT": bert, "ViT": vit}
@@ -76,14 +77,11 @@ class Steps:
         self.model.zero_grad()
         return peak, grads
 
-    def seconds(self, n):
-        best = float("inf")
-        for _ in range(n):
-            self.model.zero_grad()
-            start = time.process_time()
-            self.run()
-            best = min(best, time.process_time() - start)
-        return best
+    def seconds(self):
+        self.model.zero_grad()
+        start = time.process_time()
+        self.run()
+        return time.process_time() - start
 
 
 def checkpointed(model, **options):
@@ -92,22 +90,44 @@ def checkpointed(model, **options):
         block.forward = functools.partial(lambda forward, *args, **kw: checkpoint(forward, *args, use_reentrant=False, **options, **kw), block.forward)
 
 
-def plain(model):
-    for block in reprise_torch.find_blocks(model):
-        block.__dict__.pop("forward", None)
+class Row:
+    """A step, with the forwards of its blocks."""
+
+    def __init__(self, name, steps, blocks, first=None, report=None):
+        self.name, self.blocks, self.report = name, blocks, report
+        self.forwards = [block.__dict__.get("forward") for block in blocks]
+        self.peak, self.grads = steps.peak()
+        self.same = "" if first is None else "equal" if all(map(torch.equal, first.grads, self.grads)) else "DIFFERENT"
+
+    def install(self):
+        for block, forward in zip(self.blocks, self.forwards, strict=True):
+            block.__dict__.pop("forward", None)
+            if forward is not None:
+                block.forward = forward
+
+    def print(self, model, ratios):
+        budget, predicted, error = "", "", ""
+        if self.report:
+            budget, predicted = f"{self.report.budget_bytes:,}", f"{self.report.predicted_bytes:,}"
+            error = f"{100 * (self.peak / self.report.predicted_bytes - 1):+.2f} %"
+        slower = f"{100 * (statistics.median(ratios) - 1):+.0f} %" if self.same else ""
+        print(f"| {model} | {self.name} | {budget} | {predicted} | {self.peak:,} | {error} | {self.same} | {slower} |", flush=True)
 
 
-def row(name, step, steps, n, base, report=None):
-    peak, grads = steps.peak()
-    seconds = steps.seconds(n)
-    same = "" if base is None else "equal" if all(torch.equal(a, b) for a, b in zip(base[1], grads, strict=True)) else "DIFFERENT"
-    slower = f"{100 * (seconds / base[0] - 1):+.0f} %" if base else ""
-    budget, predicted, error = "", "", ""
-    if report:
-        budget, predicted = f"{report.budget_bytes:,}", f"{report.predicted_bytes:,}"
-        error = f"{100 * (peak / report.predicted_bytes - 1):+.2f} %"
-    print(f"| {name} | {step} | {budget} | {predicted} | {peak:,} | {error} | {same} | {slower} |", flush=True)
-    return peak, grads, seconds
+def rows_of(steps):
+    model, blocks = steps.model, reprise_torch.find_blocks(steps.model)
+    keep = Row("keep everything", steps, blocks)
+    checkpointed(model)
+    full = Row("full checkpointing", steps, blocks, keep)
+    keep.install()
+    checkpointed(model, context_fn=functools.partial(create_selective_checkpoint_contexts, HEAVY))
+    rows = [keep, full, Row("selective", steps, blocks, keep)]
+    keep.install()
+    for part in PARTS:
+        reprise_torch.budget(model, steps.batch, int(full.peak + part * (keep.peak - full.peak)))
+        rows.append(Row("budget", steps, blocks, keep, model.reprise_report))
+        reprise_torch.release(model)
+    return rows
 
 
 def measure(name, make, n):
@@ -117,24 +137,20 @@ def measure(name, make, n):
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     steps = Steps(model, batch)
-    keep, grads, seconds = row(name, "keep everything", steps, n, None)
-    base = (seconds, grads)
-    checkpointed(model)
-    least, *_ = row(name, "full checkpointing", steps, n, base)
-    plain(model)
-    checkpointed(model, context_fn=functools.partial(create_selective_checkpoint_contexts, HEAVY))
-    row(name, "selective: keep products and attention", steps, n, base)
-    plain(model)
-    for part in PARTS:
-        budget = int(least + part * (keep - least))
-        reprise_torch.budget(model, batch, budget)
-        row(name, "budget", steps, n, base, model.reprise_report)
-    reprise_torch.release(model)
+    rows = rows_of(steps)
+    seconds = []                                        # of each round: all steps by turns, so what else the machine does falls on all
+    for _ in range(n):
+        seconds.append([])
+        for row in rows:
+            row.install()
+            seconds[-1].append(steps.seconds())
+    for i, row in enumerate(rows):
+        row.print(name, [took[i] / took[0] for took in seconds])
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--steps", type=int, default=2, help="timed steps of each row; the fastest counts")
+    arguments.add_argument("--steps", type=int, default=3, help="timed steps of each row; the median ratio to keeping everything counts")
     arguments.add_argument("--only", choices=MODELS, help="one model")
     given = arguments.parse_args()
     torch.set_num_threads(1)                            # processor time of waiting threads would count
