@@ -22,7 +22,7 @@ import torch
 import transformers
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from intervals import median_interval
+from sides import median_interval
 from torch_peak import allocator_peak
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
