@@ -308,37 +308,42 @@ rp_status rp__cost_parse(rp_ctx *ctx, const char *path, const char *text, int64_
 
 /* ---- the path ---- */
 
-/* Writes for example "costs-Intel-Xeon-Processor-6-167-v4-2.json". */
+/* Writes for example "reprise/costs-Intel-Xeon-Processor-6-167-v4-2.json". */
 static void file_name(const rp_cost_machine *m, char *out, size_t out_bytes)
 {
-    snprintf(out, out_bytes, "costs-%s-%s-%d.json", m->cpu, m->level, m->threads);
-    for (char *c = out; *c; c++)
+    int n = snprintf(out, out_bytes, "reprise/");
+
+    snprintf(out + n, out_bytes - (size_t)n, "costs-%s-%s-%d.json", m->cpu, m->level, m->threads);
+    for (char *c = out + n; *c; c++)
         if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.", *c)) *c = '-';
 }
 
 rp_status rp__cost_path(rp_ctx *ctx, const rp_cost_machine *machine, char **path)
 {
     const char *chosen = getenv("REPRISE_COSTS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char name[192], full[4096];
+    char name[192], *hidden = NULL;
 
     *path = NULL;
     file_name(machine, name, sizeof name);
-    if (chosen && *chosen) snprintf(full, sizeof full, "%s", chosen);
-    else if (cache && *cache == '/') snprintf(full, sizeof full, "%s/reprise/%s", cache, name);
-    else if (home && *home) snprintf(full, sizeof full, "%s/.cache/reprise/%s", home, name);
-    else return RP_OK;
-    *path = rp__host_text(ctx, full);
+    if (chosen && *chosen) *path = rp__host_text(ctx, chosen);
+    else if (cache && *cache == '/') *path = rp__path_join(ctx, cache, name);
+    else if (!home || !*home) return RP_OK;
+    else if ((hidden = rp__path_join(ctx, ".cache", name))) *path = rp__path_join(ctx, home, hidden);
+    rp__release(hidden);
     return *path ? RP_OK : RP_ERR_MEMORY;
 }
 
 static rp_status make_folder(rp_ctx *ctx, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char folder[4096];
+    char *folder;
 
     if (!slash || slash == path) return RP_OK;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    return rp__make_dirs(ctx, folder);
+    if (!(folder = rp__host_text(ctx, path))) return RP_ERR_MEMORY;
+    folder[slash - path] = 0;
+    rp_status status     = rp__make_dirs(ctx, folder);
+    rp__release(folder);
+    return status;
 }
 
 /* Find the path and create its folder; the caller must rp__release *path. */

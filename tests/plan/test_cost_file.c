@@ -251,6 +251,25 @@ static void expect_path(rp_ctx *ctx, const rp_cost_machine *m, const char *expec
     rp__release(path);
 }
 
+static void a_long_path_is_not_cut(void **state)
+{
+    enum { LONG = 6000 };
+    rp_ctx *ctx       = shapes_ctx();
+    rp_cost_machine m = machine_of("v4", "amx", 8);
+    char longest[LONG + 1];
+
+    (void)state;
+    memset(longest, 'x', LONG);
+    longest[LONG] = 0;
+    setenv("REPRISE_COSTS", longest, 1);
+    expect_path(ctx, &m, longest);
+    longest[LONG - 1] = '/';
+    setenv("REPRISE_COSTS", longest, 1);
+    assert_int_equal(rp__cost_table_place(ctx), RP_ERR_IO);
+    unsetenv("REPRISE_COSTS");
+    test_ctx_free(ctx);
+}
+
 static void each_machine_has_a_file_of_its_own(void **state)
 {
     rp_ctx *ctx       = shapes_ctx();
@@ -331,6 +350,7 @@ int main(void)
         cmocka_unit_test(another_machines_table_is_left_alone),
         cmocka_unit_test(a_damaged_file_is_no_reason_to_guess),
         cmocka_unit_test(each_machine_has_a_file_of_its_own),
+        cmocka_unit_test(a_long_path_is_not_cut),
         cmocka_unit_test(without_a_place_nothing_is_saved),
         cmocka_unit_test(no_memory_is_reported),
     };
