@@ -85,7 +85,7 @@ static void run_gelu_backward(place *p)
 static void run_rotary(place *p)
 {
     p->k->rotary(p->dtype, fresh(p, TOKENS * WIDTH), p->ids, p->cosine, p->sine, fresh(p, TOKENS * WIDTH), p->dtype, false, false, TOKENS,
-                 WIDTH / HEAD, HEAD, HEAD / 2, &p->on);
+                 WIDTH / HEAD, HEAD, TOKENS, HEAD / 2, &p->on);
 }
 
 static void run_embedding_backward(place *p)

@@ -5,6 +5,7 @@
  *     arenas      ranges of addresses, and memory mapped there   memory.c
  *     functions   of the kernels, by their place in the list     launch.c
  *   rp_queue      a stream of it, and its first error            queue.c
+ *   rp_window     its last launches, which later ones may join   fuse.c
  *   rp_record     calls of a queue, repeated as a graph          record.c
  */
 #ifndef RP_GPU_H
@@ -19,7 +20,8 @@
 enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16,
        RP_GPU_TRIPS = 64 };
 
-typedef struct { const rp_gpu_kernel *kernel; void *function; } rp_gpu_function;
+/* ranges: of a kernel in a rule of fusion, else NULL. leads: it is the first one of a rule. */
+typedef struct { const rp_gpu_kernel *kernel; void *function; const rp_gpu_ranges *ranges; bool leads; } rp_gpu_function;
 
 typedef struct { uint64_t handle; int64_t bytes; } rp_gpu_piece;
 /* A range of addresses. Its first `mapped` bytes have physical memory, in pieces. base 0: the entry is free. */
@@ -88,7 +90,9 @@ struct rp_queue {
     rp_gpu_lane lane;
     uint64_t n_marks;
     rp_gpu_stretch stretch[2];                          /* calls after mark n use stretch n % 2 */
+    struct rp_window *window;                           /* launches that wait for others to join them; NULL: none do */
     uint8_t *room;                                      /* device memory of this queue: rp__gpu_room, the step block, rp__gpu_sums */
+    int64_t room_used;                                  /* by launches that wait */
     uint8_t block[RP_GPU_BLOCK_BYTES];                  /* the step block as the host wrote it last */
     struct rp_record *record;                           /* calls are noted there; NULL: they are not (record.c) */
     const char *error;                                  /* the first one: `text`, or NULL */
@@ -125,18 +129,28 @@ typedef struct {
     void *function;
     void *event;                                        /* that is recorded, or waited for; else NULL */
     bool waits, aside;                                  /* aside: in the lane */
-    char unused[6];
     unsigned grid[3];
     int byte;
     uint64_t to, from, bytes;
-    _Alignas(16) unsigned char args[RP_GPU_ARGS_BYTES];
+    const void *args;                                   /* of a launch */
 } rp_gpu_call;
-/* Makes the call, and notes it if the queue has a record. */
+/* Makes the call after the launches that wait, and notes it if the queue has a record. */
 void rp__gpu_issue(struct rp_queue *q, const rp_gpu_call *call);
+/* The same without those launches. */
+void rp__gpu_issue_at_once(struct rp_queue *q, const rp_gpu_call *call);
+/* The launch joins one that waits, waits itself, or is made. */
+void rp__gpu_fuse(struct rp_queue *q, const rp_gpu_function *f, const rp_gpu_launch *launch);
+/* Makes the launches that wait. Every call of the driver that concerns the queue's stream comes after it. */
+void rp__gpu_flush(struct rp_queue *q);
+/* NULL if REPRISE_FUSION is "off", or without memory: then no launch waits. */
+struct rp_window *rp__gpu_window(void);
+bool rp__gpu_has_waiting(const struct rp_queue *q);
 /* A record with such a call cannot be repeated. */
 void rp__gpu_needs_host(struct rp_queue *q);
 extern const rp_records rp__gpu_records;
 /* Loads the kernels. Returns the reason if it cannot, else NULL. */
 const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text);
+/* The kernel must be in the list. */
+const rp_gpu_function *rp__gpu_function_of(const rp_gpu *gpu, const rp_gpu_kernel *kernel);
 
 #endif

@@ -53,13 +53,23 @@ static const char *check_all(const rp_gpu *gpu, char *text)
     return NULL;
 }
 
+static void find_rules(rp_gpu_function *f)
+{
+    for (int i = 0; i < rp__gpu_n_ranges; i++)
+        if (rp__gpu_ranges[i].kernel == f->kernel) f->ranges = &rp__gpu_ranges[i];
+    for (int i = 0; i < rp__gpu_n_fusions; i++) f->leads = f->leads || rp__gpu_fusions[i].first == f->kernel;
+}
+
 const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
 {
     void *module;
 
     gpu->function = calloc((size_t)rp__gpu_n_kernels + 1, sizeof *gpu->function);
     if (!gpu->function) return "memory ran out";
-    for (int i = 0; i < rp__gpu_n_kernels; i++) gpu->function[i].kernel = rp__gpu_kernels[i];
+    for (int i = 0; i < rp__gpu_n_kernels; i++) {
+        gpu->function[i].kernel = rp__gpu_kernels[i];
+        find_rules(&gpu->function[i]);
+    }
     for (int p = 0; p < rp__image_programs(); p++) {
         const char *why = load_program(gpu, p, &module, text);
         if (!why) why = find_functions(gpu, module, text);
@@ -71,17 +81,27 @@ const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
 
 /* ---- launching ---- */
 
-void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args)
+const rp_gpu_function *rp__gpu_function_of(const rp_gpu *gpu, const rp_gpu_kernel *kernel)
 {
-    struct rp_queue *q        = on->queue;
-    const rp_gpu *gpu         = q->gpu;
     const rp_gpu_function key = { .kernel = kernel };
     const rp_gpu_function *f  = bsearch(&key, gpu->function, (size_t)rp__gpu_n_kernels, sizeof key, by_address);
 
-    RP_BUG_IF(!f || grid_y >= 1 << 16 || grid_z >= 1 << 16 || grid_x > INT32_MAX);
+    RP_BUG_IF(!f);
+    return f;
+}
+
+void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args)
+{
+    struct rp_queue *q = on->queue;
+    rp_gpu_launch launch;
+
+    RP_BUG_IF(grid_y >= 1 << 16 || grid_z >= 1 << 16 || grid_x > INT32_MAX);
     if (!grid_x || !grid_y || !grid_z) return;
-    rp__gpu_enter(gpu);
-    rp_gpu_call call = { .kernel = kernel, .function = f->function, .grid = { (unsigned)grid_x, (unsigned)grid_y, (unsigned)grid_z } };
-    memcpy(call.args, args, (size_t)kernel->args_bytes);
-    rp__gpu_issue(q, &call);
+    rp__gpu_enter(q->gpu);
+    launch.kernel  = kernel;
+    launch.grid[0] = (unsigned)grid_x;
+    launch.grid[1] = (unsigned)grid_y;
+    launch.grid[2] = (unsigned)grid_z;
+    memcpy(launch.args, args, (size_t)kernel->args_bytes);
+    rp__gpu_fuse(q, rp__gpu_function_of(q->gpu, kernel), &launch);
 }

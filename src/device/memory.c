@@ -149,6 +149,7 @@ static uint64_t bounce_of(rp_gpu *gpu)
 /* Ranges that overlap are copied through the bounce buffer, from the end that is written over last. All queues share the buffer, so this waits. */
 static void slide(struct rp_queue *q, uint64_t to, uint64_t from, uint64_t bytes)
 {
+    rp__gpu_flush(q);
     pthread_mutex_lock(&q->gpu->slide);
     uint64_t bounce = bounce_of(q->gpu), done = 0;
 

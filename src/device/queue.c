@@ -59,6 +59,7 @@ static void close_lane(const rp_cuda *call, const rp_gpu_lane *lane)
 static void release(struct rp_queue *q)
 {
     rp__gpu_records.free(q->record);
+    free(q->window);
     close_lane(&q->gpu->call, &q->lane);
     for (int i = 0; i < 2; i++) close_stretch(&q->gpu->call, &q->stretch[i]);
     if (q->room) rp__gpu_release(q->gpu, q->room);
@@ -71,7 +72,8 @@ struct rp_queue *rp__gpu_open(rp_gpu *gpu)
     struct rp_queue *q = calloc(1, sizeof *q);
 
     if (!q) return NULL;
-    q->gpu = gpu;
+    q->gpu    = gpu;
+    q->window = rp__gpu_window();
     rp__gpu_enter(gpu);
     if (open_stream(q)) return q;
     release(q);
@@ -108,6 +110,7 @@ void rp__gpu_sync(const rp_on *on)
 
     if (!q) return;
     rp__gpu_join(q);
+    rp__gpu_flush(q);
     rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     rp__gpu_noted(q, q->gpu->call.cuStreamSynchronize(q->stream), "cuStreamSynchronize");
@@ -132,6 +135,7 @@ uint64_t rp__gpu_mark(const rp_on *on)
     struct rp_queue *q = on->queue;
 
     if (!q) return 0;
+    rp__gpu_flush(q);
     if (q->n_marks) reach_last(q);
     rp_gpu_stretch *s = stretch_of(q, q->n_marks);
     rp__gpu_needs_host(q);
@@ -155,7 +159,16 @@ void rp__gpu_close(struct rp_queue *q)
 
 const char *rp__gpu_failed(const rp_on *on) { return on->queue ? on->queue->error : NULL; }
 
-void *rp__gpu_room(const rp_on *on) { return on->queue->room; }
+/* Launches that do not wait run in their order, so they may use the same memory. */
+void *rp__gpu_room(const rp_on *on, int64_t bytes)
+{
+    struct rp_queue *q = on->queue;
+
+    RP_BUG_IF(bytes > RP_GPU_ROOM_BYTES);
+    if (!rp__gpu_has_waiting(q) || q->room_used + bytes > RP_GPU_ROOM_BYTES) q->room_used = 0;
+    q->room_used += bytes;
+    return q->room + q->room_used - bytes;
+}
 
 void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t bytes)
 {
@@ -163,6 +176,7 @@ void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t b
     rp_gpu_stretch *s  = stretch_of(q, q->n_marks);
 
     RP_BUG_IF(bytes > RP_GPU_PINNED_BYTES);
+    rp__gpu_flush(q);
     rp__gpu_needs_host(q);
     if (s->n_results == RP_GPU_RESULTS || s->pinned_used + bytes > RP_GPU_PINNED_BYTES) rp__gpu_sync(on);
     uint8_t *at = s->pinned + s->pinned_used;
@@ -206,6 +220,7 @@ void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on)
 {
     struct rp_queue *q = on->queue;
 
+    rp__gpu_flush(q);
     rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     uint8_t *stage = stage_room(q, bytes);

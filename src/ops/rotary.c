@@ -60,7 +60,8 @@ static bool run_kernel(const rp_op_call *c, const rp_tensor *from, rp_tensor *to
 
     if (!k->rotary) return false;
     k->rotary(x->dtype, rp__tensor_data(from), rp__data(c->in[POSITIONS]), rp__data(c->in[COS]), rp__data(c->in[SIN]), rp__tensor_data(to),
-              to->m.dtype, adds, inverse, x->dim[0] * x->dim[1], x->dim[2], x->dim[3], c->meta->in[COS].dim[1], rp__on(c->meta));
+              to->m.dtype, adds, inverse, x->dim[0] * x->dim[1], x->dim[2], x->dim[3], c->meta->in[COS].dim[0], c->meta->in[COS].dim[1],
+              rp__on(c->meta));
     return true;
 }
 

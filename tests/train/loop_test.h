@@ -46,6 +46,21 @@ static inline temp_dir loop_dir(void)
     return d;
 }
 
+/* The config.json of a golden (tests/golden_variants.h) becomes a file of the folder. */
+static inline void take_config(const temp_dir *d, const char *variant, const char *name)
+{
+    char path[1024], text[4096];
+
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s/config.json", RP_SOURCE_DIR, variant);
+    FILE *f  = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    assert_in_range(n, 1, sizeof text - 2);
+    fclose(f);
+    text[n] = 0;
+    temp_text(d, name, text);
+}
+
 /* Each test has such a folder of its own. */
 static temp_dir dir;
 

@@ -43,9 +43,10 @@ static void turn_tokens(const void *arg, int64_t from, int64_t to)
 }
 
 void RP_AT_LEVEL(rotary)(rp_dtype dtype, const void *x, const int32_t *positions, const float *cosine, const float *sine, void *to,
-                         rp_dtype to_dtype, bool adds, bool inverse, int64_t tokens, int64_t heads, int64_t d, int64_t half, const rp_on *on)
+                         rp_dtype to_dtype, bool adds, bool inverse, int64_t tokens, int64_t heads, int64_t d, int64_t angles, int64_t half, const rp_on *on)
 {
     turns c = { dtype, to_dtype, x, positions, cosine, sine, to, adds, inverse ? -1.0f : 1.0f, heads, d, half };
 
+    (void)angles;
     rp__team_ranges(on->threads, tokens, 1, tokens * heads * d * (width_of(dtype) + width_of(to_dtype)), turn_tokens, &c);
 }

@@ -44,7 +44,7 @@ typedef struct { u64 dy, order, first, dtable; i64 vocab, n; int dtype, dtable_d
 /* rp_gather_shape. from: x or dy; to: y, or the sums of dx in fp32 */
 typedef struct { u64 from, index, to; i64 outer, m, n, inner, dim[8]; unsigned has_index; int ndim, dtype, shared, packed, padding; } gather_args;
 typedef struct { u64 a, b, sums, d, weight, dloss; i64 n; int dtype, d_dtype, adds, packed; } mse_args;
-typedef struct { u64 x, positions, cosine, sine, to; i64 tokens, heads, d, half; float sign; int dtype, to_dtype, adds; } rotary_args;
+typedef struct { u64 x, positions, cosine, sine, to; i64 tokens, heads, d, angles, half; float sign; int dtype, to_dtype, adds; } rotary_args;
 typedef struct { u64 from, other, place, factor, to; i64 tokens, k, n; int dtype, to_dtype, adds, packed, team, padding; } places_args;
 
 /* Rows of a norm. team: threads of a row. */
@@ -68,6 +68,13 @@ typedef struct {
     int ignore, dtype, d_dtype, adds, packed, team, padding;
 } loss_args;
 
+/* rows.k; weight: the address of a float */
+#define ROWS_THREADS 256
+#define ORDER_THREADS 256
+typedef struct { u64 top, sum, picked, labels, loss, lse; i64 rows; int ignore, padding; } loss_rows_args;
+typedef struct { u64 loss, total, weight; i64 rows; } loss_total_args;
+typedef struct { u64 ids, order, first; i64 count, vocab; } order_args;
+
 typedef struct { u64 w, a, b, norm, wide; i64 out, in, rank; float factor; int dtype, in_out, padding; } weight_norm_args;
 typedef struct { u64 x, m, n, b, dy, y, dx, dm; i64 rows, k; int dtype, dx_dtype, dm_dtype, dx_adds, dm_adds, padding; } magnitude_args;
 
@@ -82,12 +89,30 @@ typedef struct {
 typedef struct { u64 from, sums, total; i64 first, n, tiles, length; int dtype, spans; } squares_args;
 
 /* C[m,n] = op(A) op(B). parts > 1: part z, `depth` deep, goes to partial[z], and product_add_parts adds the parts in order. `paired`: two neighbours of
- * a row of C can be written at once. Products of experts have `first`, the address of the start of each expert's rows. */
+ * a row of C can be written at once. Products of experts have `first`, the address of the start of each expert's rows. sum, if not 0, becomes C + other,
+ * or other + C. */
 typedef struct {
-    u64 A, B, C, bias, partial, first;
+    u64 A, B, C, bias, partial, first, other, sum;
     i64 m, n, k, depth, experts;
-    int ab, c, transpose_a, transpose_b, adds, parts, paired, padding;
+    int ab, c, transpose_a, transpose_b, adds, parts, paired, other_first;
 } product_args;
+
+/* ---- fused launches: fuse.def ---- */
+
+/* Launches of one kernel in one: launch i has item i, and its blocks begin at start[i] of the grid. */
+#define MANY 27                 /* of the largest struct in 4,096 bytes */
+typedef struct { int n, start[MANY]; } many_head;
+#define MANY_ARGS(one) typedef struct { many_head head; one item[MANY]; } many_##one;
+MANY_ARGS(optim_args)
+MANY_ARGS(squares_args)
+MANY_ARGS(add_parts_args)
+MANY_ARGS(rotary_args)
+MANY_ARGS(product_args)
+
+/* x of the norm becomes one + two first. */
+typedef struct { norm_args norm; u64 one, two; int packed, padding; } add_norm_args;
+/* dx of a norm, in the first `rows` blocks, and the parts of dw and db: blocks of `across` groups of columns for each part. */
+typedef struct { norm_backward_args d; norm_parts_args parts; int rows, across; } norm_pair_args;
 
 #ifndef __CUDACC__
 #pragma GCC diagnostic pop

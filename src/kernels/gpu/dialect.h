@@ -1,6 +1,6 @@
 /* kernels/gpu/dialect.h -- the language of kernels: one source, compiled as CUDA C by NVRTC and as C11 for the emulated device.
  *
- *   KERNEL(name, threads, args_struct) { ... a.field ... }         one thread of a block; `a` is the struct of arguments, at most 256 bytes
+ *   KERNEL(name, threads, args_struct) { ... a.field ... }         one thread of a block; `a` is the struct of arguments, at most 4,096 bytes
  *   KERNEL_SHARED(name, threads, args_struct, dynamic_bytes)       the same with dynamic shared memory, at DYNAMIC_SHARED (char *, aligned to 1024)
  *   SHARED ALIGN(16) float x[64];                                  static shared memory, inside a kernel; its first content is undefined
  *   G(type, a.field)                                               a pointer to device memory, from a u64 address

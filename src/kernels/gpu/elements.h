@@ -114,9 +114,26 @@ FN void put(int dtype, u64 to, i64 at, int adds, float value) { store(dtype, to,
 /* Number of elements of the pack at i of a row of n. */
 FN int pack_count(i64 i, i64 n) { return n - i < PACK ? (int)(n - i) : PACK; }
 
+/* ---- a kernel that also runs several launches at once ---- */
+
+/* KERNEL_MANY(name, threads, args_struct) { ... a.field ... block ... } is KERNEL for a grid of one dimension, where `block` is BX. It also defines the
+ * kernel name_many, whose arguments are many_args_struct. */
+#define KERNEL_MANY(name, threads, args) KERNEL_MANY_AS(KERNEL, name, threads, args)
+#define KERNEL_MANY_AS(KIND, name, threads, args) \
+    FN void name##_block(args a, int block); \
+    KIND(name, threads, args) { name##_block(a, BX); } \
+    KIND(name##_many, threads, many_##args) \
+    { \
+        int i = a.head.n - 1; \
+        while (BX < a.head.start[i]) i--; \
+        name##_block(a.item[i], BX - a.head.start[i]); \
+    } \
+    FN void name##_block(args a, int block)
+
 /* ---- a row is computed by a team: a warp, or all ROW_THREADS of the block ---- */
 
-#define TEAM_ROW(team) ((i64)BX * (ROW_THREADS / (team)) + TID / (team))
+#define TEAM_ROW_OF(block, team) ((i64)(block) * (ROW_THREADS / (team)) + TID / (team))
+#define TEAM_ROW(team) TEAM_ROW_OF(BX, team)
 /* The loop of a thread over its packs of a row of n elements, in a team. */
 #define PACKS(i, n, team) for (i64 i = (i64)(TID % (team)) * PACK; i < (n); i += (i64)(team) * PACK)
 

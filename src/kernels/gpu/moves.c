@@ -73,9 +73,9 @@ void rp__gpu_op_gather_backward(rp_dtype dtype, const rp_gather_shape *g, const 
 }
 
 void rp__gpu_op_rotary(rp_dtype dtype, const void *x, const int32_t *positions, const float *cosine, const float *sine, void *to, rp_dtype to_dtype,
-                       bool adds, bool inverse, int64_t tokens, int64_t heads, int64_t d, int64_t half, const rp_on *on)
+                       bool adds, bool inverse, int64_t tokens, int64_t heads, int64_t d, int64_t angles, int64_t half, const rp_on *on)
 {
-    rotary_args args = { gpu_address(x), gpu_address(positions), gpu_address(cosine), gpu_address(sine), gpu_address(to), tokens, heads, d, half,
+    rotary_args args = { gpu_address(x), gpu_address(positions), gpu_address(cosine), gpu_address(sine), gpu_address(to), tokens, heads, d, angles, half,
                          inverse ? -1.0f : 1.0f, (int)dtype, (int)to_dtype, adds };
 
     gpu_line(on, &rp__gpu_rotary, gpu_blocks(tokens * heads * (d - half), FLAT_THREADS), &args);

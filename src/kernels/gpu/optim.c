@@ -1,8 +1,7 @@
-/* kernels/gpu/optim.c -- launches the kernels of optim.k and step.k.
+/* kernels/gpu/optim.c -- launches the kernels of optim.k.
  *
  * A sum of squares goes through memory of the queue: its first number is the sum, the sums of spans follow. A sum in rp__gpu_sums stays on the device.
- * Any other is copied to the host, and is there after the next rp__mem_sync. Kernels and copies of a queue run in order, so the next sum may overwrite
- * that memory. */
+ * Any other is copied to the host, and is there after the next rp__mem_sync. */
 #include "kernels/gpu/host.h"
 
 #include <math.h>
@@ -13,7 +12,7 @@ void rp__gpu_op_sum_squares(rp_dtype dtype, const void *from, int64_t first, int
 {
     int64_t tiles = n ? gpu_blocks(first % RP_OPTIM_TILE + n, RP_OPTIM_TILE) : 0, length = gpu_blocks(tiles, RP_OPTIM_SPANS);
     int64_t spans = length ? gpu_blocks(tiles, length) : 0;
-    double *room = rp__gpu_room(on), *kept = rp__gpu_sums(on);
+    double *room = rp__gpu_room(on, (1 + spans) * (int64_t)sizeof *room), *kept = rp__gpu_sums(on);
     bool stays        = sum >= kept && sum < kept + RP_GPU_SUMS;
     squares_args args = { gpu_address(from), gpu_address(room), gpu_address(stays ? sum : room), first, n, tiles, length, (int)dtype, (int)spans };
 

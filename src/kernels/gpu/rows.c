@@ -1,6 +1,5 @@
-/* kernels/gpu/rows.c -- launches the kernels of rows.k and order.k. */
+/* kernels/gpu/rows.c -- launches the kernels of rows.k. */
 #include "kernels/gpu/host.h"
-#include "kernels/gpu/rows_args.h"
 
 void rp__gpu_op_cross_entropy_rows(const float *top, const float *sum, const float *picked, const int32_t *labels, int32_t ignore, float *loss, float *lse,
                                    int64_t rows, const rp_on *on)
