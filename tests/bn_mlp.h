@@ -103,7 +103,7 @@ static inline void bn_mlp_free(bn_mlp *m) { rp__module_free(m->root); }
 static inline rp_status bn_mlp_loss(bn_mlp *m, int step, rp_tensor **loss)
 {
     rp_meta x_meta = rp_meta_2d(m->options.dtype, BN_ROWS, BN_IN), labels_meta = rp_meta_1d(RP_I32, BN_ROWS);
-    rp_attr_cross_entropy mean = { 1.0f / BN_ROWS, -100, 0, 0, 0, 0 };
+    rp_attr_cross_entropy mean = { 1.0f / BN_ROWS, -100, 0, 0, 0, 0, 0 };
     rp_tensor *x = NULL, *labels = NULL, *logits = NULL;
     rp_status status = RP_OK;
 

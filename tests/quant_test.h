@@ -40,7 +40,7 @@ static inline void quant_fill(const rp_quant_type *type, int64_t elems, uint8_t 
             memcpy(block + at[i], &half, sizeof half);
         }
         if (type->dtype == RP_NF4_FP32) memcpy(block, &scale, sizeof scale);
-        if (type->dtype == RP_NF4 && b % RP_NF4_GROUP == 0) rp__nf4_head(base, b / RP_NF4_GROUP, scale, scale * 0.75f);
+        if (type->dtype == RP_NF4 && b % RP_NF4_GROUP == 0) rp__nf4_head(&(rp_quant_slice){ base, 0, bytes }, b / RP_NF4_GROUP, scale, scale * 0.75f);
     }
 }
 

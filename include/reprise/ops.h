@@ -67,7 +67,9 @@ typedef struct { float eps, plus; } rp_attr_norm;             /* rmsnorm, layern
 typedef struct { float eps, momentum; } rp_attr_batch_norm;
 typedef struct { float factor; } rp_attr_scale;
 typedef struct { float cap; } rp_attr_softcap;                /* cap * tanh(x / cap) */
-typedef struct { int ndim; int64_t dim[RP_MAX_DIM]; } rp_attr_whole;   /* all_gather, all_gather_far: shape of the whole tensor of which ranks hold slices */
+/* all_gather, all_gather_far: shape of the whole tensor of which ranks hold slices. dtype, an rp_dtype: that of a quantised whole whose slices are bytes, x
+ * being uint8; otherwise the whole has the dtype of x. */
+typedef struct { int ndim; int64_t dim[RP_MAX_DIM]; int dtype; } rp_attr_whole;
 typedef struct { float p; } rp_attr_dropout;                  /* probability of setting an element to 0, in train mode */
 typedef struct { bool erf; } rp_attr_gelu;                    /* false: tanh approximation */
 typedef struct { int dim; } rp_attr_dim;                      /* concat, sum, mean, max, gather; negative: counts from the end */
@@ -83,8 +85,8 @@ typedef struct { float weight; } rp_attr_mse;                 /* loss = weight *
 /* loss = weight * sum of -log p over the rows whose label is not ignore_index; pass weight = 1 / rows for the mean. linear_cross_entropy only:
  * chunks: number of blocks of classes, 0: set by the shape. keeps_logits not 0: keep the logits for backward; it uses more memory, saves one
  * product, and gives the same bits. classes not 0: w is this rank's slice [room] of [classes, n], and blocks of it are gathered one at a time.
- * softcap not 0: a logit z becomes softcap * tanh(z / softcap). */
-typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits, classes; double softcap; } rp_attr_cross_entropy;
+ * softcap not 0: a logit z becomes softcap * tanh(z / softcap). dtype, an rp_dtype: that of a quantised w whose slice is bytes (uint8). */
+typedef struct { float weight; int32_t ignore_index; int64_t chunks, keeps_logits, classes; double softcap; int64_t dtype; } rp_attr_cross_entropy;
 /* loss + weight * (number of labels other than ignore_index) * factor * sum over experts of loads[0] * loads[1] (from expert_load). */
 typedef struct { double factor; float weight; int32_t ignore_index; } rp_attr_balance_loss;
 

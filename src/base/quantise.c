@@ -142,12 +142,11 @@ void rp__quantise_q8_0(const float *from, int64_t n, uint8_t *to)
 
 /* ---- NF4 ---- */
 
-void rp__nf4_head(uint8_t *base, int64_t group, float factor, float offset)
+void rp__nf4_head(const rp_quant_slice *to, int64_t group, float factor, float offset)
 {
-    uint8_t *head = rp__nf4_block(base, group * RP_NF4_GROUP) - RP_NF4_HEAD;
+    const float head[] = { factor, offset };
 
-    memcpy(head, &factor, sizeof factor);
-    memcpy(head + sizeof factor, &offset, sizeof offset);
+    rp__quant_slice_put(to, group * (RP_NF4_HEAD + RP_NF4_GROUP * RP_NF4_BLOCK), head, sizeof head);
 }
 
 float rp__nf4_scale(const uint8_t *base, int64_t block)
@@ -173,17 +172,26 @@ static int nearest(const float *value, int n, float x)
     return low;
 }
 
-/* The codes of a block, and its scale. */
-static float nf4_codes_of(const float *x, uint8_t *codes)
+static float nf4_absmax(const float *x)
 {
     float most = 0;
 
     for (int i = 0; i < RP_NF4_ELEMS; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
+
+/* Every block's scale is needed, but only the slice's codes. */
+static void nf4_put(const rp_quantiser *q, int64_t block, bool inside, const float *x)
+{
+    uint8_t codes[RP_NF4_ELEMS / 2];
+    float most = q->scales[block] = nf4_absmax(x);
+
+    if (!inside) return;
     for (int i = 0; i < RP_NF4_ELEMS; i += 2) {
         int even = most > 0 ? nearest(rp__nf4_value, 16, x[i] / most) : 7, odd = most > 0 ? nearest(rp__nf4_value, 16, x[i + 1] / most) : 7;
         codes[i / 2] = (uint8_t)(even << 4 | odd);
     }
-    return most;
+    rp__quant_slice_put(&q->to, rp__quant_block_at(q->type, block) + 1, codes, sizeof codes);
 }
 
 /* The code of each scale of a group. */
@@ -193,18 +201,21 @@ static void nf4_group(const rp_quantiser *q, int64_t group, int64_t n, const flo
 
     for (int c = 0; c < 256; c++) value[c] = rp__nf4_scale_value((uint8_t)c);
     for (int64_t b = 0; b < n; b++) most = fabsf(scale[b] - offset) > most ? fabsf(scale[b] - offset) : most;
-    rp__nf4_head(q->base, group, most, offset);
-    for (int64_t b = 0; b < n; b++)
-        *rp__nf4_block(q->base, group * RP_NF4_GROUP + b) = (uint8_t)(most > 0 ? nearest(value, 256, (scale[b] - offset) / most) : 127);
+    rp__nf4_head(&q->to, group, most, offset);
+    for (int64_t b = 0; b < n; b++) {
+        uint8_t code = (uint8_t)(most > 0 ? nearest(value, 256, (scale[b] - offset) / most) : 127);
+        rp__quant_slice_put(&q->to, rp__quant_block_at(q->type, group * RP_NF4_GROUP + b), &code, 1);
+    }
 }
 
 static void nf4_end(const rp_quantiser *q)
 {
-    int64_t blocks = q->elems / RP_NF4_ELEMS;
+    int64_t blocks = q->elems / RP_NF4_ELEMS, from, to;
     double sum     = 0;
 
     for (int64_t b = 0; b < blocks; b++) sum += (double)q->scales[b];
-    for (int64_t b = 0; b < blocks; b += RP_NF4_GROUP)
+    rp__quant_slice_blocks(q->type, &q->to, &from, &to);
+    for (int64_t b = from / RP_NF4_GROUP * RP_NF4_GROUP; b < to; b += RP_NF4_GROUP)
         nf4_group(q, b / RP_NF4_GROUP, blocks - b < RP_NF4_GROUP ? blocks - b : RP_NF4_GROUP, q->scales + b, (float)(sum / (double)blocks));
 }
 
@@ -228,13 +239,20 @@ int64_t rp__quant_scales(const rp_quant_type *type, int64_t elems) { return type
 
 void rp__quant_put(const rp_quantiser *q, int64_t at, int64_t n, const float *from)
 {
+    int64_t each = q->type->block_elems, first, end;
+    uint8_t bytes[RP_QUANT_MOST];
     int i = writes_at(q->type);
 
     if (i < 0) return;
-    if (writes[i].quantise) writes[i].quantise(from, n, q->base + at / q->type->block_elems * q->type->block_bytes);
-    else
-        for (int64_t b = at / RP_NF4_ELEMS; b < (at + n) / RP_NF4_ELEMS; b++, from += RP_NF4_ELEMS)
-            q->scales[b] = nf4_codes_of(from, rp__nf4_block(q->base, b) + 1);
+    rp__quant_slice_blocks(q->type, &q->to, &first, &end);
+    for (int64_t b = at / each; b < (at + n) / each; b++, from += each) {
+        bool inside = b >= first && b < end;
+        if (!writes[i].quantise) nf4_put(q, b, inside, from);
+        else if (inside) {
+            writes[i].quantise(from, each, bytes);
+            rp__quant_slice_put(&q->to, rp__quant_block_at(q->type, b), bytes, q->type->block_bytes);
+        }
+    }
 }
 
 void rp__quant_end(const rp_quantiser *q)

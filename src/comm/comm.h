@@ -92,7 +92,7 @@ typedef struct { const char *name, *module, *package; } rp_comm_mpi;
 extern const rp_comm_mpi rp__comm_mpis[];
 bool rp__comm_has_module(const rp_comm_mpi *mpi);
 
-/* ---- slices: n elements over ranks ---- */
+/* ---- slices: n elements over ranks. Those of a quantised tensor are its bytes (rp__sliced_elems) ---- */
 
 /* Each rank has room for the same number of elements, a multiple of `unit`, so that buffers are alike on all ranks. The last ranks may
  * hold fewer elements, or none. Elements of rank r begin at r * room. */

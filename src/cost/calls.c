@@ -56,7 +56,7 @@
 #define MSE(op, when, rows, n, ...) { op, when, { .in = { { rows, n }, { rows, n } }, .attr = &(rp_attr_mse){ 1.0f / ((rows) * (n)) }, __VA_ARGS__ } }
 #define EMBEDDING(when, rows, ids, n) \
     { "embedding", when, { .in = { { ids, n }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 } } }
-#define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0, 0 }
+#define LOSS_OF(rows) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -100, 0, 0, 0, 0, 0 }
 #define CROSS_ENTROPY(when, rows, ids) \
     { "cross_entropy", when, { .in = { { rows, ids }, { rows } }, .int_inputs = RP_IN(1), .int_high = { 0, (ids) - 1 }, LOSS_OF(rows) } }
 #define HEAD(when, rows, n, ids) \

@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "base/quant.h"
 #include "tensor/tensor.h"
 
 enum { MOST_PLACES = 256 };
@@ -29,10 +28,11 @@ struct rp_cost_timed {
 
 static void run_fill(const rp_tensor *t, void *at, int32_t high)
 {
-    int64_t n = rp_meta_elems(&t->m);
+    int64_t n  = rp_meta_elems(&t->m);
+    bool bytes = rp__sliced_bytes(t->m.dtype) == 1;
 
-    for (int64_t i = 0; rp__is_quant(t->m.dtype) && i < rp_meta_bytes(&t->m); i++) ((uint8_t *)at)[i] = (uint8_t)(i * 37 % 64);
-    for (int64_t i = 0; i < n && !rp__is_quant(t->m.dtype); i++) {
+    for (int64_t i = 0; bytes && i < rp_meta_bytes(&t->m); i++) ((uint8_t *)at)[i] = (uint8_t)(i * 37 % 64);
+    for (int64_t i = 0; i < n && !bytes; i++) {
         float v = (float)(i * 37 % 101 + 1) / 101;      /* positive, because variances are among the inputs */
         if (t->m.dtype == RP_F32) ((float *)at)[i] = v;
         else if (t->m.dtype == RP_BF16) ((uint16_t *)at)[i] = rp__bf16_from_f32(v);

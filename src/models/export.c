@@ -2,7 +2,7 @@
  *
  * Tensors are sorted bytewise by name, each parameter once; a tied output is not written. Weights are written directly from
  * memory, or through a buffer if an adapter is merged into them. config.json (export_json.c) is written last, so a directory that has
- * one is complete. A quantised weight is written in the model's dtype, decoded a window at a time.
+ * one is complete. A quantised weight is written in the model's dtype, decoded a window at a time. Rank 0 collects its bytes from the slices.
  *
  *   rank 0     [ slice 0 ]────────────────────────────────▶ file      directly
  *   rank 1     [ slice 1 ]─ window by window ─▶ [ window ]─▶ file      rank 0 holds one window at a time
@@ -155,26 +155,35 @@ struct exporter {
     rp_status status;                   /* of writing */
 };
 
-/* The window is no larger than the largest slice, so it fits where a gathered weight was during a step. */
+/* Bytes of the window that one parameter needs besides those of its slice. */
+static int64_t least_window(const exporter *x, const rp_param *p)
+{
+    const rp_quant_type *type = rp__quant_type(p->whole.dtype);
+
+    if (!type || p->mapped) return 0;
+    return is_turned(rp__model_config(x->model), p) ? rp_meta_bytes(&p->whole) : rp__quant_bytes(type, rp__quant_group(type));
+}
+
+/* The window is no larger than the largest slice, so it fits where a gathered weight was during a step. It also holds a group of a quantised weight, and
+ * all of one that is transposed. */
 static int64_t window_bytes(const exporter *x)
 {
-    int64_t most = 0;
+    int64_t most = 0, least = 0;
 
     for (int i = 0; i < x->n; i++) {
-        int64_t bytes = rp_meta_bytes(rp_tensor_meta(x->all[i].param->tensor));
+        int64_t bytes = rp_meta_bytes(rp_tensor_meta(x->all[i].param->tensor)), need = least_window(x, x->all[i].param);
         if (bytes > most) most = bytes;
+        if (need > least) least = need;
     }
-    return most < WINDOW_BYTES ? most : WINDOW_BYTES;
+    if (most > WINDOW_BYTES) most = WINDOW_BYTES;
+    return ((most > least ? most : least) + 3) / 4 * 4;
 }
 
 /* Allocated before the first message, so that no rank that others wait for allocates memory. */
 static rp_status take_window(exporter *x)
 {
-    int64_t bytes = (window_bytes(x) + 3) / 4 * 4;
-
-    RP_TRY(rp__mem_take(x->ctx, x->ctx->space[x->ctx->host], RP_MEM_COMM, bytes, "the window of an export", &x->window_at));
-    x->window_bytes = bytes;
-    x->window       = rp__mem_at(x->ctx->space[x->ctx->host], x->window_at);
+    RP_TRY(rp__mem_take(x->ctx, x->ctx->space[x->ctx->host], RP_MEM_COMM, x->window_bytes, "the window of an export", &x->window_at));
+    x->window = rp__mem_at(x->ctx->space[x->ctx->host], x->window_at);
     return RP_OK;
 }
 
@@ -218,16 +227,17 @@ static rp_status create(exporter *x)
     return status;
 }
 
-/* A window for decoded elements, which has room for a row of any weight; nothing if no weight is quantised. */
-static rp_status take_decoded(exporter *x)
+/* The size of a window for decoded elements, which has room for a row of any weight; 0 if no weight is quantised. */
+static int64_t decoded_bytes(const exporter *x)
 {
+    int64_t bytes = 0;
+
     for (int i = 0; i < x->n; i++) {
         const rp_meta *w = &x->all[i].param->whole;
         int64_t row      = w->dim[0] * (int64_t)sizeof(double), least = row > WINDOW_BYTES ? row : WINDOW_BYTES;
-        if (rp__is_quant(w->dtype) && least > x->decoded_bytes) x->decoded_bytes = least;
+        if (rp__is_quant(w->dtype) && least > bytes) bytes = least;
     }
-    x->decoded = x->decoded_bytes ? rp__host_alloc(x->ctx, x->decoded_bytes) : NULL;
-    return x->decoded || !x->decoded_bytes ? RP_OK : RP_ERR_MEMORY;
+    return bytes;
 }
 
 static rp_status prepare(exporter *x, rp_model *model)
@@ -239,8 +249,10 @@ static rp_status prepare(exporter *x, rp_model *model)
     if (!x->receive) return RP_ERR_MEMORY;
     RP_TRY(name_all(model, x->adapters, x->all, x->tensor));
     RP_TRY(prepare_merge(x));
+    x->window_bytes  = window_bytes(x);         /* of the rank that writes; the others send as much at a time */
+    x->decoded_bytes = decoded_bytes(x);
     if (!x->writes) return RP_OK;
-    RP_TRY(take_decoded(x));
+    if (x->decoded_bytes && !(x->decoded = rp__host_alloc(x->ctx, x->decoded_bytes))) return RP_ERR_MEMORY;
     if (x->ranks > 1 || x->ctx->host) RP_TRY(take_window(x));
     return create(x);
 }
@@ -282,19 +294,18 @@ static void export_put(exporter *x, const rp_param *p, const void *data, int64_t
     x->at += n;
 }
 
-/* Sends elements [at, at + n) of the owner's slice to the window of rank 0. */
-static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, int64_t n)
+/* Sends elements [at, at + n) of the owner's slice to rank 0, to element `to` of its window. */
+static rp_status bring(exporter *x, const rp_param *p, int owner, int64_t at, int64_t n, int64_t to)
 {
-    int64_t size     = rp_dtype_bytes(p->whole.dtype);
+    int64_t size     = rp__sliced_bytes(p->whole.dtype);
     const char *mine = x->rank == owner ? (const char *)rp__tensor_data(p->tensor) + at * size : NULL;
     rp_comm_request request;
 
     x->send[0]        = (rp_comm_part){ 0, mine ? n : 0 };
-    x->receive[owner] = (rp_comm_part){ 0, x->writes ? n : 0 };
+    x->receive[owner] = (rp_comm_part){ to, x->writes ? n : 0 };
     RP_TRY(rp__comm_exchange(x->ctx, rp__shards(x->ctx), mine, x->send, x->window, x->receive, (int)size, &request));
     RP_TRY(rp__comm_wait(x->ctx, rp__shards(x->ctx), &request, "an export"));
     x->send[0] = x->receive[owner] = (rp_comm_part){ 0, 0 };
-    export_put(x, p, x->window, n);
     return RP_OK;
 }
 
@@ -349,20 +360,57 @@ static void decode_columns(const exporter *x, const rp_param *p, const void *bas
         }
 }
 
-/* Every rank has all of the weight, so nothing is sent. */
-static rp_status put_quant(exporter *x, const rp_param *p, int64_t from, int64_t to)
+/* Decodes and puts elements [from, to), of which `base` has the bytes; element `first` of the weight is the first there. */
+static void put_decoded(exporter *x, const rp_param *p, const void *base, int64_t first, int64_t from, int64_t to)
 {
     bool turned  = is_turned(rp__model_config(x->model), p);
     int64_t unit = turned ? p->whole.dim[0] : 1, step = x->decoded_bytes / rp_dtype_bytes(dtype_of(x, p)) / unit * unit;
-    rp_host h;
 
-    if (!x->writes) return RP_OK;
-    RP_TRY(rp__tensor_host_all(p->tensor, RP_HOST_READ, &h));
-    for (int64_t at = from, n; at < to; at += n) {
+    for (int64_t at = from, n; at < to && x->writes; at += n) {
         n = to - at < step ? to - at : step;
-        (turned ? decode_columns : decode_rows)(x, p, h.data, at, n);
+        (turned ? decode_columns : decode_rows)(x, p, base, at - first, n);
         export_put(x, p, x->decoded, n);
     }
+}
+
+/* Copies bytes [first, first + count) of a weight to the window of rank 0. */
+static rp_status collect(exporter *x, const rp_param *p, int64_t first, int64_t count)
+{
+    for (int owner = 0; owner < x->ranks; owner++) {
+        rp_slice s   = rp__slice_in(x->ctx, rp_meta_bytes(&p->whole), owner, x->ranks);
+        int64_t from = first > s.first ? first : s.first, end = first + count < s.first + s.count ? first + count : s.first + s.count;
+        if (from >= end) continue;
+        if (owner) RP_TRY(bring(x, p, owner, from - s.first, end - from, from - first));
+        else if (x->writes) rp__mem_copy(x->ctx, (char *)x->window + (from - first), (const char *)rp__tensor_data(p->tensor) + from, end - from);
+    }
+    rp__mem_sync(x->ctx);
+    return RP_OK;
+}
+
+/* A window begins with a group, or a block. A transposed weight needs one window. */
+static rp_status put_slices_of_bytes(exporter *x, const rp_param *p, int64_t from, int64_t to)
+{
+    const rp_quant_type *type = rp__quant_type(p->whole.dtype);
+    int64_t elems = rp_meta_elems(&p->whole), unit = rp__quant_group(type), step = x->window_bytes / rp__quant_bytes(type, unit) * unit;
+
+    if (is_turned(rp__model_config(x->model), p)) unit = step = elems;
+    for (int64_t at = from, end; at < to; at = end) {
+        int64_t first = at / unit * unit, first_byte = rp__quant_bytes(type, first);
+        end = first + step < to ? first + step : to;
+        RP_TRY(collect(x, p, first_byte, rp__quant_bytes(type, end) - first_byte));
+        put_decoded(x, p, x->window, first, at, end);
+    }
+    return RP_OK;
+}
+
+static rp_status put_quant(exporter *x, const rp_param *p, int64_t from, int64_t to)
+{
+    rp_host h;
+
+    if (x->ranks > 1 && !p->mapped) return put_slices_of_bytes(x, p, from, to);
+    if (!x->writes) return RP_OK;
+    RP_TRY(rp__tensor_host_all(p->tensor, RP_HOST_READ, &h));
+    put_decoded(x, p, h.data, 0, from, to);
     rp__tensor_host_end(&h);
     return RP_OK;
 }
@@ -376,7 +424,8 @@ static rp_status put_slice(exporter *x, const rp_param *p, int64_t from, int64_t
 
     for (; at < end; at += step) {
         int64_t n = end - at < step ? end - at : step;
-        if (owner) RP_TRY(bring(x, p, owner, at, n));
+        if (owner) RP_TRY(bring(x, p, owner, at, n, 0));
+        if (owner) export_put(x, p, x->window, n);
         else put_own(x, p, at, n);
     }
     return RP_OK;

@@ -272,7 +272,10 @@ static rp_status output_loss(rp_model *m, rp_tensor *x, rp_tensor *labels, const
 
     if (m->output->policy) RP_TRY(rp__policy_push(m->ctx, m->output->policy));
     how.softcap = m->config.logit_softcap;
-    if (rp__module_is_sliced(m->output, 0)) how.classes = m->config.vocab;
+    if (rp__module_is_sliced(m->output, 0)) {
+        how.classes = m->config.vocab;
+        how.dtype   = (int64_t)m->output->param[0].whole.dtype;
+    }
     tape->scope      = &m->output->scope;
     rp_status status = rp__apply(m->ctx, &rp_op_linear_cross_entropy, &how, with, m->head ? 4 : 3, loss);
     tape->scope      = outer;

@@ -4,6 +4,8 @@
  *   safetensors of bitsandbytes      codes, scales of blocks, and scales of scales are arranged as the blocks of RP_NF4 (base/quant_decode.h)
  *   any other tensor                 rows of fp32 are quantised, a window at a time
  *
+ * If ranks share the weight, each reads only the elements of its bytes. Scales of NF4 that are quantised depend on all elements, so each rank reads them all.
+ *
  * bitsandbytes stores the weight P of a linear layer, [out, in], as P (codes, two a byte), P.absmax, P.quant_map and a JSON text,
  * P.quant_state.bitsandbytes__nf4. If scales are quantised, too, P.absmax are codes and P.nested_absmax and P.nested_quant_map decode them.
  */
@@ -250,71 +252,97 @@ rp_status rp__quant_check(rp_weight_loader *l, const rp_weight_part *p)
 
 /* ---- filling ---- */
 
-/* Where the codes of a block of the part are, behind its scale. */
-static uint8_t *block_at(const rp_weight_part *p, uint8_t *base, int64_t block)
+/* The first byte of a block of the part, in the parameter. */
+static int64_t block_at(const rp_weight_part *p, int64_t block)
 {
     const rp_quant_type *type = rp__quant_type(p->param->whole.dtype);
 
-    block += p->first / RP_NF4_ELEMS;
-    return type->dtype == RP_NF4 ? rp__nf4_block(base, block) : base + block * type->block_bytes;
+    return rp__quant_block_at(type, p->first / type->block_elems + block);
 }
 
-static rp_status load_codes(const rp_weight_loader *l, const rp_weight_part *p, const nf4 *from, uint8_t *base)
+/* The blocks of the part, which has n, that have bytes of the slice. */
+static void blocks_in(const rp_weight_part *p, const rp_quant_slice *to, int64_t n, int64_t *from, int64_t *end)
+{
+    const rp_quant_type *type = rp__quant_type(p->param->whole.dtype);
+    int64_t first             = p->first / type->block_elems;
+
+    rp__quant_slice_blocks(type, to, from, end);
+    *from = *from > first ? *from - first : 0;
+    *end  = *end - first < n ? *end - first : n;
+}
+
+static rp_status load_codes(const rp_weight_loader *l, const rp_weight_part *p, const nf4 *from, const rp_quant_slice *to)
 {
     enum { HALF = RP_NF4_ELEMS / 2 };
-    int64_t step = l->window_elems / HALF * HALF, scale = p->param->whole.dtype == RP_NF4 ? 1 : (int64_t)sizeof(float);
+    int64_t step = l->window_elems / HALF, scale = from->factors ? 1 : (int64_t)sizeof(float), at, end, n;
+    uint8_t codes[HALF];
 
-    for (int64_t at = 0; at < from->elems / 2; at += step) {
-        int64_t n = from->elems / 2 - at < step ? from->elems / 2 - at : step;
-        RP_TRY(rp__safetensors_read(l->st, from->codes, at, n, l->window));
-        for (int64_t i = 0; i < n; i++) block_at(p, base, (at + i) / HALF)[scale + (at + i) % HALF] = (uint8_t)l->window[i];
-    }
-    return RP_OK;
-}
-
-static rp_status load_scales(const rp_weight_loader *l, const rp_weight_part *p, const nf4 *from, uint8_t *base)
-{
-    for (int64_t at = 0; at < from->scales->elems; at += l->window_elems) {
-        int64_t n = from->scales->elems - at < l->window_elems ? from->scales->elems - at : l->window_elems;
-        RP_TRY(rp__safetensors_read(l->st, from->scales, at, n, l->window));
+    blocks_in(p, to, from->scales->elems, &at, &end);
+    for (; at < end; at += n) {
+        n = end - at < step ? end - at : step;
+        RP_TRY(rp__safetensors_read(l->st, from->codes, at * HALF, n * HALF, l->window));
         for (int64_t i = 0; i < n; i++) {
-            if (from->factors) *block_at(p, base, at + i) = (uint8_t)l->window[i];
-            else memcpy(block_at(p, base, at + i), &l->window[i], sizeof(float));
+            for (int k = 0; k < HALF; k++) codes[k] = (uint8_t)l->window[i * HALF + k];
+            rp__quant_slice_put(to, block_at(p, at + i) + scale, codes, HALF);
         }
     }
-    for (int64_t g = 0; from->factors && g < from->factors->elems; g++) {
+    return RP_OK;
+}
+
+/* Scales are fp32, or codes of a byte. */
+static rp_status load_scales(const rp_weight_loader *l, const rp_weight_part *p, const nf4 *from, const rp_quant_slice *to)
+{
+    int64_t first, at, end, n;
+
+    blocks_in(p, to, from->scales->elems, &first, &end);
+    for (at = first; at < end; at += n) {
+        n = end - at < l->window_elems ? end - at : l->window_elems;
+        RP_TRY(rp__safetensors_read(l->st, from->scales, at, n, l->window));
+        for (int64_t i = 0; i < n; i++) {
+            uint8_t code = from->factors ? (uint8_t)l->window[i] : 0;
+            rp__quant_slice_put(to, block_at(p, at + i), from->factors ? (const void *)&code : &l->window[i], from->factors ? 1 : sizeof(float));
+        }
+    }
+    for (int64_t g = first / RP_NF4_GROUP; from->factors && g * RP_NF4_GROUP < end; g++) {
         float factor;
         RP_TRY(rp__safetensors_read(l->st, from->factors, g, 1, &factor));
-        rp__nf4_head(base, p->first / RP_NF4_ELEMS / RP_NF4_GROUP + g, factor, from->offset);
+        rp__nf4_head(to, p->first / RP_NF4_ELEMS / RP_NF4_GROUP + g, factor, from->offset);
     }
     return RP_OK;
 }
 
-static rp_status load_nf4(rp_weight_loader *l, const rp_weight_part *p, uint8_t *base)
+static rp_status load_nf4(rp_weight_loader *l, const rp_weight_part *p, const rp_quant_slice *to)
 {
     const char *wrong;
     nf4 from;
 
     RP_TRY(open_nf4(l, p, &from, &wrong));
     RP_CHECK(l->ctx, !wrong, RP_ERR_FORMAT, "tensor '%.200s' of bitsandbytes %s", p->from.st->name, wrong);
-    RP_TRY(load_codes(l, p, &from, base));
-    return load_scales(l, p, &from, base);
+    RP_TRY(load_codes(l, p, &from, to));
+    return load_scales(l, p, &from, to);
 }
 
-/* Blocks as they are; rows one by one if they are permuted. */
-static rp_status load_blocks(rp_weight_loader *l, const rp_weight_part *p, bool rotated, uint8_t *base)
+/* Blocks in the order of the file; only bytes of the slice are read. */
+static rp_status load_row_of_blocks(rp_weight_loader *l, const rp_weight_part *p, const rp_quant_slice *to)
 {
-    const rp_quant_type *type = rp__quant_type(p->param->whole.dtype);
-    int64_t row_bytes = rp__quant_bytes(type, row_of(p->from)), rows = elems_of(p->from) / row_of(p->from);
+    int64_t first = block_at(p, 0), end = first + p->from.gguf->bytes, slice_end = to->first + to->count;
+    int64_t from = first > to->first ? first : to->first, n = (end < slice_end ? end : slice_end) - from;
+
+    return n > 0 ? rp__gguf_read_bytes(l->gguf, p->from.gguf, from - first, n, to->base + (from - to->first)) : RP_OK;
+}
+
+/* Rows of the file that change places. */
+static rp_status load_rotated(rp_weight_loader *l, const rp_weight_part *p, rp_elem_range r, const rp_quant_slice *to)
+{
+    int64_t row = row_of(p->from), row_bytes = rp__quant_bytes(rp__quant_type(p->param->whole.dtype), row);
     int64_t room = l->window_elems * (int64_t)sizeof(float) / row_bytes, n;
 
-    base += rp__quant_bytes(type, p->first);
-    if (!rotated) return rp__gguf_read_bytes(l->gguf, p->from.gguf, 0, p->from.gguf->bytes, base);
-    for (int64_t at = 0; at < rows; at += n) {
-        n = rows - at < room ? rows - at : room;
+    for (int64_t at = r.from / row; at < r.to / row; at += n) {
+        n = r.to / row - at < room ? r.to / row - at : room;
         RP_TRY(rp__gguf_read_bytes(l->gguf, p->from.gguf, at * row_bytes, n * row_bytes, l->window));
-        for (int64_t r = 0; r < n; r++)
-            memcpy(base + rp__unrotated(at + r, l->config->head_dim) * row_bytes, (const uint8_t *)l->window + r * row_bytes, (size_t)row_bytes);
+        for (int64_t i = 0; i < n; i++)
+            rp__quant_slice_put(to, block_at(p, 0) + rp__unrotated(at + i, l->config->head_dim) * row_bytes, (const uint8_t *)l->window + i * row_bytes,
+                                row_bytes);
     }
     return RP_OK;
 }
@@ -350,12 +378,12 @@ static rp_status quantise_turned(rp_weight_loader *l, const rp_weight_part *p, c
     return RP_OK;
 }
 
-static rp_status quantise_rows(rp_weight_loader *l, const rp_weight_part *p, bool rotated, const rp_quantiser *q)
+static rp_status quantise_rows(rp_weight_loader *l, const rp_weight_part *p, rp_elem_range r, bool rotated, const rp_quantiser *q)
 {
     int64_t row = row_of(p->from), step = l->window_elems / row * row, n;
 
-    for (int64_t at = 0; at < elems_of(p->from); at += n) {
-        n = elems_of(p->from) - at < step ? elems_of(p->from) - at : step;
+    for (int64_t at = r.from; at < r.to; at += n) {
+        n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, p->from, at, n));
         RP_TRY(check_elems(l, p, l->window, n));
         if (!rotated) rp__quant_put(q, p->first + at, n, l->window);
@@ -366,14 +394,14 @@ static rp_status quantise_rows(rp_weight_loader *l, const rp_weight_part *p, boo
 }
 
 /* Scales of NF4 are quantised after the last part, so they are kept until then. */
-static rp_status quantise(rp_weight_loader *l, const rp_weight_part *p, bool turned, bool rotated, uint8_t *base)
+static rp_status quantise(rp_weight_loader *l, const rp_weight_part *p, const rp_quant_load *how, const rp_quant_slice *to)
 {
     const rp_meta *whole = &p->param->whole;
-    rp_quantiser q = { rp__quant_type(whole->dtype), base, rp_meta_elems(whole), l->scales };
+    rp_quantiser q = { rp__quant_type(whole->dtype), *to, rp_meta_elems(whole), l->scales };
     int64_t floats = rp__quant_scales(q.type, q.elems);
 
     if (!l->scales && floats && !(q.scales = l->scales = rp__host_alloc(l->ctx, floats * (int64_t)sizeof(float)))) return RP_ERR_MEMORY;
-    RP_TRY(turned ? quantise_turned(l, p, &q) : quantise_rows(l, p, rotated, &q));
+    if (how->range.from < how->range.to) RP_TRY(how->turned ? quantise_turned(l, p, &q) : quantise_rows(l, p, how->range, how->rotated, &q));
     if (p->piece + 1 < p->pieces) return RP_OK;
     rp__quant_end(&q);
     rp__release(l->scales);
@@ -381,15 +409,27 @@ static rp_status quantise(rp_weight_loader *l, const rp_weight_part *p, bool tur
     return RP_OK;
 }
 
-rp_status rp__quant_load(rp_weight_loader *l, const rp_weight_part *p, bool turned, bool rotated)
+rp_elem_range rp__quant_wanted(const rp_weight_part *p)
+{
+    const rp_quant_type *type  = rp__quant_type(p->param->whole.dtype);
+    const rp_quant_slice slice = { NULL, p->param->slice.first, p->param->slice.count };
+    int64_t elems = rp_meta_elems(&p->param->whole), from, to;
+
+    if (!rp__quant_keeps(p) && rp__quant_scales(type, elems)) return (rp_elem_range){ 0, elems };
+    rp__quant_slice_blocks(type, &slice, &from, &to);
+    return (rp_elem_range){ from * type->block_elems, to * type->block_elems };
+}
+
+rp_status rp__quant_load(rp_weight_loader *l, const rp_weight_part *p, const rp_quant_load *how)
 {
     rp_status status;
     rp_host h;
 
     RP_TRY(rp__tensor_host_all(p->param->tensor, RP_HOST_CHANGE, &h));
-    if (rp__quant_is_nf4(p->from)) status = load_nf4(l, p, h.data);
-    else if (rp__quant_keeps(p)) status = load_blocks(l, p, rotated, h.data);
-    else status = quantise(l, p, turned, rotated, h.data);
+    const rp_quant_slice to = { h.data, p->param->slice.first, p->param->slice.count };
+    if (rp__quant_is_nf4(p->from)) status = load_nf4(l, p, &to);
+    else if (!rp__quant_keeps(p)) status = quantise(l, p, how, &to);
+    else status = how->rotated ? load_rotated(l, p, how->range, &to) : load_row_of_blocks(l, p, &to);
     rp__tensor_host_end(&h);
     return status;
 }

@@ -39,9 +39,13 @@ static inline bool rp__quant_is_nf4(rp_file_tensor t) { return t.st && t.st->dty
 rp_status rp__quant_check(rp_weight_loader *l, const rp_weight_part *p);
 /* Whether the tensor's blocks are copied; else its elements are quantised. */
 bool rp__quant_keeps(const rp_weight_part *p);
-/* Fill the part. `turned`: rows of the file are columns of the parameter; the loader's window then holds the whole matrix and a row.
+/* The elements of the parameter that this rank reads to fill its slice. */
+rp_elem_range rp__quant_wanted(const rp_weight_part *p);
+/* Fill this rank's slice of the part. `turned`: rows of the file are columns of the parameter; the loader's window then holds the whole matrix and a row.
+ * `range`: the elements of the file's tensor to read, in whole rows.
  * errors  RP_ERR_UNSUPPORTED an element that the type does not hold · RP_ERR_IO · RP_ERR_MEMORY */
-rp_status rp__quant_load(rp_weight_loader *l, const rp_weight_part *p, bool turned, bool rotated);
+typedef struct { bool turned, rotated; rp_elem_range range; } rp_quant_load;
+rp_status rp__quant_load(rp_weight_loader *l, const rp_weight_part *p, const rp_quant_load *how);
 
 /* ---- weights that stay in their files (mapped.c) ---- */
 

@@ -38,9 +38,9 @@ void rp__model_init_one(rp_model *model, int i, uint64_t seed);
 /* Sets to zero the room of a slice's tensor beyond the slice. */
 static inline void rp__param_pad(const rp_param *p)
 {
-    int64_t size = rp_dtype_bytes(p->whole.dtype), rest = rp_meta_elems(rp_tensor_meta(p->tensor)) - p->slice.count;
+    int64_t used = p->slice.count * rp__sliced_bytes(p->whole.dtype), rest = rp_meta_bytes(rp_tensor_meta(p->tensor)) - used;
 
-    if (rest) rp__mem_fill(p->tensor->ctx, (char *)rp__tensor_data(p->tensor) + p->slice.count * size, 0, rest * size);
+    if (rest) rp__mem_fill(p->tensor->ctx, (char *)rp__tensor_data(p->tensor) + used, 0, rest);
 }
 
 #endif

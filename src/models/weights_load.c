@@ -18,6 +18,7 @@ enum { WINDOW_ELEMS = 1 << 18 };        /* 1 MiB of fp32; a longer row is read w
 typedef rp_weight_loader loader;
 typedef rp_weight_part part;
 typedef rp_file_tensor file_tensor;
+typedef rp_elem_range elem_range;
 
 #define FAIL RP_LOADER_FAIL
 
@@ -96,20 +97,26 @@ static rp_status check_part(loader *l, const part *p)
 
 static bool is_rotated(const loader *l, const rp_param *p) { return l->gguf && globs_match(l->config->family->gguf_rotated, p->path); }
 
-typedef struct { int64_t from, to; } elem_range;
+/* Elements of the parameter that this rank reads. */
+static elem_range wanted_of(const part *p)
+{
+    const rp_slice *s = &p->param->slice;
+
+    return rp__is_quant(p->param->whole.dtype) ? rp__quant_wanted(p) : (elem_range){ s->first, s->first + s->count };
+}
 
 /* Range of elements in the file that contains those of a slice: whole rows, and whole heads if rows are permuted within heads. */
 static elem_range range_of(const loader *l, const part *p, file_tensor t)
 {
     const rp_param *of = p->param;
     int64_t elems = elems_of(t), whole = is_rotated(l, of) && ndim_of(t) > 1 ? row_of(t) * l->config->head_dim : row_of(t);
-    int64_t first = of->slice.first - p->first, end = first + of->slice.count;
+    elem_range r = wanted_of(p);
 
-    if (first < 0) first = 0;
-    if (end > elems) end = elems;
-    if (first >= end) return (elem_range){ 0, 0 };
+    r.from = r.from > p->first ? r.from - p->first : 0;
+    r.to   = r.to - p->first < elems ? r.to - p->first : elems;
+    if (r.from >= r.to) return (elem_range){ 0, 0 };
     if (is_turned(l, of)) return (elem_range){ 0, elems };
-    elem_range r = { first / whole * whole, (end + whole - 1) / whole * whole };
+    r = (elem_range){ r.from / whole * whole, (r.to + whole - 1) / whole * whole };
     if (r.to > elems) r.to = elems;
     return r;
 }
@@ -172,16 +179,12 @@ static void subtract_plus(const loader *l, const rp_param *p, int64_t n)
     for (int64_t i = 0; i < n; i++) l->window[i] -= plus;
 }
 
-static rp_status read_part(loader *l, const part *p)
+static rp_status read_elements(loader *l, const part *p, elem_range r)
 {
     const rp_param *to = p->param;
     file_tensor t      = p->from;
     int64_t row = row_of(t), room = is_turned(l, to) ? l->window_elems / 2 : l->window_elems, step = row ? room / row * row : 0;
-    bool quant   = rp__is_quant(to->whole.dtype);
-    elem_range r = quant ? (elem_range){ 0, 0 } : range_of(l, p, t);
 
-    if (to->mapped) return rp__mapped_load(l, p);
-    if (quant) RP_TRY(rp__quant_load(l, p, is_turned(l, to), is_rotated(l, to)));
     for (int64_t at = r.from; at < r.to; at += step) {
         int64_t n = r.to - at < step ? r.to - at : step;
         RP_TRY(read_elems(l, t, at, n, l->window));
@@ -190,7 +193,17 @@ static rp_status read_part(loader *l, const part *p)
         else if (is_rotated(l, to)) RP_TRY(store_rotated(l, to, at, n, ndim_of(t) > 1 ? row : 1));
         else RP_TRY(rp__param_store(to, p->first + at, l->window, n));
     }
-    weights_load_drop(l, t);
+    return RP_OK;
+}
+
+static rp_status read_part(loader *l, const part *p)
+{
+    const rp_param *to = p->param;
+
+    if (to->mapped) return rp__mapped_load(l, p);
+    const rp_quant_load how = { is_turned(l, to), is_rotated(l, to), range_of(l, p, p->from) };
+    RP_TRY(rp__is_quant(to->whole.dtype) ? rp__quant_load(l, p, &how) : read_elements(l, p, how.range));
+    weights_load_drop(l, p->from);
     if (p->piece + 1 < p->pieces) return RP_OK;
     rp__param_pad(to);
     rp__tensor_wrote(to->tensor, "rp__model_load");

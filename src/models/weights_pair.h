@@ -17,6 +17,9 @@ typedef struct {
     rp_file_tensor from;
 } rp_weight_part;
 
+/* Elements [from, to) of a parameter, or of a tensor of the file. */
+typedef struct { int64_t from, to; } rp_elem_range;
+
 typedef struct {
     rp_ctx *ctx;
     rp_model *model;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/quant.h"
 #include "tensor/tensor.h"
 
 char *rp__module_join(rp_ctx *ctx, const char *path, const char *name)
@@ -100,11 +101,11 @@ static bool is_mapped(const rp_module *m, const char *name, const rp_meta *whole
 static rp_param plan_param(const rp_module *m, const char *name, const rp_meta *whole, rp_meta *mine)
 {
     rp_param p = { .name = name, .whole = *whole, .mapped = is_mapped(m, name, whole) };
-    bool cut   = rp__shards(m->ctx) && !rp__param_is_whole(&p);
+    bool cut   = rp__shards(m->ctx) && !p.mapped;
     int ranks  = cut ? rp__comm_ranks(rp__shards(m->ctx)) : 1, rank = cut ? rp__comm_rank(rp__shards(m->ctx)) : 0;
 
-    p.slice = rp__slice_in(m->ctx, rp_meta_elems(whole), rank, ranks);
-    *mine   = cut ? rp_meta_1d(whole->dtype, p.slice.room) : *whole;
+    p.slice = rp__slice_in(m->ctx, rp__sliced_elems(whole), rank, ranks);
+    *mine   = cut ? rp_meta_1d(rp__is_quant(whole->dtype) ? RP_U8 : whole->dtype, p.slice.room) : *whole;
     return p;
 }
 
@@ -118,7 +119,7 @@ rp_status rp__module_param(rp_module *m, const char *name, const rp_meta *meta, 
     t                = p.tensor;
     rp_status status = add_param(m, &p);
     if (status == RP_OK) {
-        t->requires_grad = !rp__param_is_whole(&p);
+        t->requires_grad = !p.mapped && !rp__is_quant(meta->dtype);
         t->name          = m->param[m->n_params - 1].path;
         *out             = t;
     }

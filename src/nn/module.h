@@ -12,7 +12,6 @@
 #define RP_NN_MODULE_H
 
 #include "base/module_path.h"
-#include "base/quant.h"
 #include "comm/comm.h"
 #include "reprise/ops.h"
 #include "policy/stack.h"
@@ -35,8 +34,8 @@ typedef struct {
     bool (*mapped)(const rp_module *m, const char *name, const rp_meta *meta);
 } rp_module_kind;
 
-/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. A quantised or
- * mapped weight is never sharded: its slice is the whole. */
+/* With sharded weights, `tensor` is this rank's slice of the whole: a row of slice.room elements. Elements from slice.count on are zero. The elements of a
+ * quantised weight are its bytes here: its slice is uint8, and slice counts bytes, sharded or not. A mapped weight is never sharded: its slice is the whole. */
 typedef struct rp_param rp_param;
 struct rp_param {
     const char *name;                           /* "weight", "bias" */
@@ -44,7 +43,7 @@ struct rp_param {
     rp_tensor *tensor;
     rp_tensor *gathered;                        /* the whole, while it is gathered; otherwise NULL, and NULL if weights are not sharded */
     rp_meta whole;
-    rp_slice slice;                             /* range of the whole's elements that `tensor` holds */
+    rp_slice slice;                             /* range of the whole's elements, or bytes, that `tensor` holds */
     bool mapped;                                /* its bytes stay in a file */
     bool beside;                                /* trained as a whole in addition to adapters, and stored in their files (models/adapter.h) */
     rp_param *owner;                            /* for a parameter of another module (tied embeddings); NULL: its own */
@@ -95,15 +94,12 @@ static inline rp_tensor *rp__module_weight(const rp_module *m, int i)
     return p->gathered ? p->gathered : p->tensor;
 }
 
-/* Whether each rank has all of the parameter. */
-static inline bool rp__param_is_whole(const rp_param *p) { return p->mapped || rp__is_quant(p->whole.dtype); }
-
 /* Whether only this rank's slice of the parameter exists at the moment. */
 static inline bool rp__module_is_sliced(const rp_module *m, int i)
 {
     const rp_param *p = m->param[i].owner ? m->param[i].owner : &m->param[i];
 
-    return rp__shards(m->ctx) && !p->gathered && !rp__param_is_whole(p);
+    return rp__shards(m->ctx) && !p->gathered && !p->mapped;
 }
 
 /* Start and end of a forward: the module's policy and its hook. For code that runs a module's ops without calling it. Calls may nest.

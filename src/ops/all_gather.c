@@ -1,7 +1,7 @@
 /* ops/all_gather.c -- gathers a whole tensor from the slices of all ranks. Its gradient is the sum of the ranks' gradients, of which each rank
  * keeps its slice (a reduce-scatter). See collective.h.
  *
- *   in     x [room]    this rank's slice, zeros after its last element
+ *   in     x [room]    this rank's slice, zeros after its last element; of a quantised whole its bytes, without a gradient
  *          part?       output of all_gather_far: y is then gathered from the parts of the inner group only
  *   out    y [...]     the attribute's shape, the same on every rank
  *
@@ -18,13 +18,14 @@ static rp_status all_gather_shape(rp_op_meta *m)
     const rp_meta *x = &m->in[X];
 
     RP_TRY(rp__check_whole(m, &m->out[Y]));
-    int64_t n     = rp_meta_elems(&m->out[Y]);
+    int64_t n     = rp__sliced_elems(&m->out[Y]);
     rp_slice here = rp__slice_here(m->ctx, n);
     RP_CHECK(m->ctx, x->ndim == 1 && x->dim[0] == here.room, RP_ERR_SHAPE, "all_gather: x is %s, a slice of %s over %d ranks has %" PRId64 " elements",
              rp_meta_str(x), rp_meta_str(&m->out[Y]), rp__comm_ranks(rp__group(m->ctx)), here.room);
     RP_CHECK(m->ctx, m->n_in == 1 || (m->in[PART].ndim == 1 && m->in[PART].dtype == x->dtype && m->in[PART].dim[0] == rp__part_elems(m->ctx, n)),
              RP_ERR_SHAPE, "all_gather: the part is %s, expected %" PRId64 " elements of x's dtype", rp_meta_str(&m->in[PART]), rp__part_elems(m->ctx, n));
     m->scratch_bytes          = rp__dense_room(m, &m->in[m->n_in - 1]);
+    if (x->dtype == RP_U8) return RP_OK;
     m->scratch_backward_bytes = rp__reduce_scratch(m->ctx, rp__group(m->ctx), n, x->dtype == RP_F64 ? 8 : 4);      /* gradients of bf16 weights may be fp32 */
     return RP_OK;
 }
@@ -48,8 +49,7 @@ static void all_gather_forward(const rp_op_call *c)
 {
     bool parts = c->meta->n_in > 1;
 
-    rp__gather_slices(c, (rp_gathering){ .from = parts ? RP_FROM_INNER : RP_FROM_ALL, .mine = rp__dense_data(c->in[parts ? PART : X], c->scratch),
-                                         .n = rp_meta_elems(&c->out[Y]->m) }, c->out[Y]);
+    rp__gather_slices(c, parts ? RP_FROM_INNER : RP_FROM_ALL, rp__dense_data(c->in[parts ? PART : X], c->scratch), &c->out[Y]->m, c->out[Y]);
 }
 
 static void all_gather_backward(const rp_op_call *c)
@@ -58,15 +58,15 @@ static void all_gather_backward(const rp_op_call *c)
 }
 
 static const rp_op_case all_gather_cases[] = {
-    { "a matrix",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } } },
-    { "nothing is over", .in = { { 32 } }, .attr = &(rp_attr_whole){ 1, { 32 } } },
-    { "blocks",          .in = { { 1616 } }, .attr = &(rp_attr_whole){ 2, { 23, 70 } } },
-    { "another part",    .in = { { 16 }, { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
-    { "too long",        .in = { { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 } }, .expect = RP_ERR_SHAPE },
+    { "a matrix",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 }, 0 } },
+    { "nothing is over", .in = { { 32 } }, .attr = &(rp_attr_whole){ 1, { 32 }, 0 } },
+    { "blocks",          .in = { { 1616 } }, .attr = &(rp_attr_whole){ 2, { 23, 70 }, 0 } },
+    { "another part",    .in = { { 16 }, { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 }, 0 }, .expect = RP_ERR_SHAPE },
+    { "too long",        .in = { { 32 } }, .attr = &(rp_attr_whole){ 2, { 3, 5 }, 0 }, .expect = RP_ERR_SHAPE },
     { "no whole",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 0 }, .expect = RP_ERR_ARG },
-    { "negative",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { -3, -5 } }, .expect = RP_ERR_ARG },
-    { "too large",       .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { INT64_MAX, 3 } }, .expect = RP_ERR_ARG },
-    { "an empty whole",  .in = { { 16 } }, .attr = &(rp_attr_whole){ 1, { 0 } }, .expect = RP_ERR_ARG },
+    { "negative",        .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { -3, -5 }, 0 }, .expect = RP_ERR_ARG },
+    { "too large",       .in = { { 16 } }, .attr = &(rp_attr_whole){ 2, { INT64_MAX, 3 }, 0 }, .expect = RP_ERR_ARG },
+    { "an empty whole",  .in = { { 16 } }, .attr = &(rp_attr_whole){ 1, { 0 }, 0 }, .expect = RP_ERR_ARG },
 };
 
 const rp_op rp_op_all_gather = {

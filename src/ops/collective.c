@@ -1,6 +1,7 @@
 /* ops/collective.c -- gather and reduce over a group of ranks (see collective.h). */
 #include "ops/reduce_async.h"
 
+#include "base/quant.h"
 #include "base/team.h"
 
 enum {
@@ -17,16 +18,31 @@ static rp_slice slice_in(const rp_ctx *ctx, const rp_comm *group, int64_t n)
 
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n) { return slice_in(ctx, rp__group(ctx), n); }
 
+rp_meta rp__attr_whole(const rp_op_meta *m)
+{
+    const rp_attr_whole *a = m->attr;
+
+    return rp_meta_make(m->in[0].dtype == RP_U8 ? (rp_dtype)a->dtype : m->in[0].dtype, a->ndim, a->dim);
+}
+
+static rp_status check_bytes(const rp_op_meta *m, const rp_meta *whole)
+{
+    RP_CHECK(m->ctx, rp__is_quant(whole->dtype) && !m->in_grad[0], RP_ERR_DTYPE,
+             "%s: x is bytes of %s, expected those of a quantised tensor without a gradient", m->op->name, rp_dtype_name(whole->dtype));
+    return rp__meta_check(m->ctx, whole);
+}
+
 rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole)
 {
     const rp_attr_whole *a = m->attr;
 
     RP_CHECK(m->ctx, a && a->ndim >= 1 && a->ndim <= RP_MAX_DIM, RP_ERR_ARG, "%s: the shape of the whole has %d dimensions, 1 to %d are expected",
              m->op->name, a ? a->ndim : 0, RP_MAX_DIM);
-    RP_CHECK(m->ctx, rp_meta_is_float(&m->in[0]), RP_ERR_DTYPE, "%s: x is %s, expected a floating dtype", m->op->name, rp_meta_str(&m->in[0]));
     for (int i = 0; i < a->ndim; i++)
         RP_CHECK(m->ctx, a->dim[i] >= 1, RP_ERR_ARG, "%s: dimension %d of the whole is %" PRId64, m->op->name, i, a->dim[i]);
-    *whole = rp_meta_make(m->in[0].dtype, a->ndim, a->dim);
+    *whole = rp__attr_whole(m);
+    if (m->in[0].dtype == RP_U8) return check_bytes(m, whole);
+    RP_CHECK(m->ctx, rp_meta_is_float(&m->in[0]), RP_ERR_DTYPE, "%s: x is %s, expected a floating dtype", m->op->name, rp_meta_str(&m->in[0]));
     RP_CHECK(m->ctx, rp__meta_check(m->ctx, whole) == RP_OK, RP_ERR_ARG, "%s: the whole, %s, is too large", m->op->name, rp_meta_str(whole));
     return RP_OK;
 }
@@ -36,9 +52,9 @@ int64_t rp__part_elems(const rp_ctx *ctx, int64_t n) { return rp__comm_ranks(rp_
 int64_t rp__gather_sends(const rp_ctx *ctx, const rp_meta *whole, rp_gather_from from)
 {
     const rp_comm *group = rp__gather_group(ctx, from);
-    int64_t n            = rp_meta_elems(whole), mine = from == RP_FROM_INNER ? rp__part_elems(ctx, n) : rp__slice_here(ctx, n).room;
+    int64_t n            = rp__sliced_elems(whole), mine = from == RP_FROM_INNER ? rp__part_elems(ctx, n) : rp__slice_here(ctx, n).room;
 
-    return (rp__comm_ranks(group) - 1) * mine * rp_dtype_bytes(whole->dtype);
+    return (rp__comm_ranks(group) - 1) * mine * rp__sliced_bytes(whole->dtype);
 }
 
 /* ---- elements ---- */
@@ -175,13 +191,13 @@ const void *rp__dense_data(const rp_tensor *t, void *room)
 
 /* ---- gather ---- */
 
-void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to)
+void rp__gather_slices(const rp_op_call *c, rp_gather_from from, const void *mine, const rp_meta *whole, rp_tensor *to)
 {
+    const rp_gathering ask = { from, mine, rp__sliced_elems(whole), (int)rp__sliced_bytes(whole->dtype) };
     char operation[WHAT_CHARS];
 
-    ask.elem_bytes = (int)rp_dtype_bytes(to->m.dtype);
     if (rp__comm_ranks(rp__group(c->ctx)) == 1) {
-        rp__mem_copy(c->ctx, rp__tensor_data(to), ask.mine, rp_meta_bytes(&to->m));
+        rp__mem_copy(c->ctx, rp__tensor_data(to), mine, rp_meta_bytes(&to->m));
         return;
     }
     rp_status status = rp__prefetch_gather(c->ctx, &ask, rp__tensor_data(to), what_waits(c->meta->op->name, rp__ops_ctx(c->ctx)->path, operation));

@@ -1,6 +1,7 @@
 /* ops/collective.h -- shared code of the collective ops: gathers a whole tensor from slices, and sums whole tensors over ranks into slices.
  *
- *   slice [room]     rank r's elements r * room … of the whole, in row-major order, zeros after the last element (comm/comm.h)
+ *   slice [room]     rank r's elements r * room … of the whole, in row-major order, zeros after the last element (comm/comm.h). The slice of a
+ *                    quantised whole is uint8, its bytes: they are never decoded before they are gathered
  *   gather           every slice goes to every rank. Or in two steps: first the outer group makes parts, which are kept; then the inner group makes
  *                    the whole from them, as often as needed (prefetch.h)
  *   reduce           in pieces: every rank receives the others' values of its slice's piece and sums them in rank order, in
@@ -26,8 +27,10 @@ enum { RP_MOST_RANKS = 16384 };
 
 /* The group of a call: the ranks that share one copy of the weights. */
 static inline rp_comm *rp__group(const rp_ctx *ctx) { return rp__shards(ctx); }
-/* For shape: the whole that an rp_attr_whole describes, with the dtype of input 0, which must be floating. No extent may be below 1.
- * errors RP_ERR_ARG · RP_ERR_DTYPE */
+/* The whole that an rp_attr_whole describes, and its checks for shape. Input 0 is floating and has the whole's dtype; or it is uint8, and the whole is
+ * quantised and wants no gradient. No extent may be below 1.
+ * errors RP_ERR_ARG · RP_ERR_DTYPE · RP_ERR_SHAPE */
+rp_meta rp__attr_whole(const rp_op_meta *m);
 rp_status rp__check_whole(const rp_op_meta *m, rp_meta *whole);
 /* This rank's slice of n elements. */
 rp_slice rp__slice_here(const rp_ctx *ctx, int64_t n);
@@ -43,8 +46,8 @@ rp_tensor rp__dense_in(const rp_tensor *t, rp_dtype dtype, rp_storage *storage, 
 const void *rp__dense_data(const rp_tensor *t, void *room);
 int64_t rp__dense_room(const rp_op_meta *m, const rp_meta *t);
 
-/* Gathers into `to`, which has the dtype of ask.mine (rp__dense_data). Errors go to rp__op_failed. */
-void rp__gather_slices(const rp_op_call *c, rp_gathering ask, rp_tensor *to);
+/* Gathers from this rank's `mine` (rp__dense_data), a slice or a part of `whole`, into `to`. Errors go to rp__op_failed. */
+void rp__gather_slices(const rp_op_call *c, rp_gather_from from, const void *mine, const rp_meta *whole, rp_tensor *to);
 /* Number of elements of a rank's part, of a whole with n elements: the slices of its outer group. */
 int64_t rp__part_elems(const rp_ctx *ctx, int64_t n);
 

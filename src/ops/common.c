@@ -34,7 +34,7 @@ double rp__weight_get(const rp_op_call *c, int x, int w, int64_t element)
 {
     double value = rp_elem_get(c->in[w], element);
 
-    if (!rp__is_quant(c->meta->in[w].dtype) || c->meta->in[x].dtype != RP_BF16) return value;
+    if (!rp__is_quant(c->in[w]->m.dtype) || c->meta->in[x].dtype != RP_BF16) return value;
     return (double)rp__f32_from_bf16(rp__bf16_from_f32((float)value));
 }
 

@@ -101,13 +101,13 @@ static void cross_entropy_backward(const rp_op_call *c)
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
 
 static const rp_op_case cross_entropy_cases[] = {
-    { "one row",       .in = { { 1, 8 },    { 1 } },    LABELS_FROM(0, 7),   .attr = &(rp_attr_cross_entropy){ 1, -100, 0, 0, 0, 0 } },
-    { "mean of rows",  .in = { { 2, 3, 7 }, { 2, 3 } }, LABELS_FROM(0, 6),   .attr = &(rp_attr_cross_entropy){ 1 / 6.0f, -100, 0, 0, 0, 0 }, .scale = 3 },
-    { "ignored rows",  .in = { { 9, 5 },    { 9 } },    LABELS_FROM(-1, 4),  .attr = &(rp_attr_cross_entropy){ 0.25f, -1, 0, 0, 0, 0 } },
-    { "all ignored",   .in = { { 2, 5 },    { 2 } },    LABELS_FROM(-1, -1), .attr = &(rp_attr_cross_entropy){ 0.5f, -1, 0, 0, 0, 0 } },
-    { "three blocks",  .in = { { 3, 1031 }, { 3 } },    LABELS_FROM(0, 1030), .attr = &(rp_attr_cross_entropy){ 0.5f, -100, 0, 0, 0, 0 }, .scale = 9 },
-    { "no such class", .in = { { 2, 5 },    { 2 } },    LABELS_FROM(5, 5),   .attr = &(rp_attr_cross_entropy){ 1, -1, 0, 0, 0, 0 }, .expect = RP_ERR_ARG },
-    { "short labels",  .in = { { 3, 5 },    { 2 } },    LABELS_FROM(0, 4),   .attr = &(rp_attr_cross_entropy){ 1, -1, 0, 0, 0, 0 }, .expect = RP_ERR_SHAPE },
+    { "one row",       .in = { { 1, 8 },    { 1 } },    LABELS_FROM(0, 7),   .attr = &(rp_attr_cross_entropy){ 1, -100, 0, 0, 0, 0, 0 } },
+    { "mean of rows",  .in = { { 2, 3, 7 }, { 2, 3 } }, LABELS_FROM(0, 6),   .attr = &(rp_attr_cross_entropy){ 1 / 6.0f, -100, 0, 0, 0, 0, 0 }, .scale = 3 },
+    { "ignored rows",  .in = { { 9, 5 },    { 9 } },    LABELS_FROM(-1, 4),  .attr = &(rp_attr_cross_entropy){ 0.25f, -1, 0, 0, 0, 0, 0 } },
+    { "all ignored",   .in = { { 2, 5 },    { 2 } },    LABELS_FROM(-1, -1), .attr = &(rp_attr_cross_entropy){ 0.5f, -1, 0, 0, 0, 0, 0 } },
+    { "three blocks",  .in = { { 3, 1031 }, { 3 } },    LABELS_FROM(0, 1030), .attr = &(rp_attr_cross_entropy){ 0.5f, -100, 0, 0, 0, 0, 0 }, .scale = 9 },
+    { "no such class", .in = { { 2, 5 },    { 2 } },    LABELS_FROM(5, 5),   .attr = &(rp_attr_cross_entropy){ 1, -1, 0, 0, 0, 0, 0 }, .expect = RP_ERR_ARG },
+    { "short labels",  .in = { { 3, 5 },    { 2 } },    LABELS_FROM(0, 4),   .attr = &(rp_attr_cross_entropy){ 1, -1, 0, 0, 0, 0, 0 }, .expect = RP_ERR_SHAPE },
 };
 
 const rp_op rp_op_cross_entropy = {

@@ -2,7 +2,7 @@
  * attribute softcap, logits are softcap * tanh(z / softcap) of these z.
  *
  *   in     x [..., n]   w [V, n]     one floating dtype, or w quantised      labels [...] int32; rows labelled ignore_index do not count
- *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V
+ *          or w [room], this rank's slice of it (collective.h), with the attribute `classes`: V; of a quantised w its bytes, with the attribute `dtype`
  *          bias [V], optional, dtype of w; always whole, because it has one number per class
  *   out    loss [1]                  fp32 (fp64 in fp64), rows summed in order
  *   slots  lse [rows] dtype of loss  log of the sum of exp(logits)
@@ -61,11 +61,11 @@ static rp_gemm product_dx(const rp_op_meta *m, int64_t classes, bool adds)
     return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = rows_of(m), .n = width_of(m), .k = classes, .adds = adds, .on = *rp__on(m) };
 }
 
-/* B of the first two begins with class v of w. */
-static rp_gemm from_class(const rp_op_meta *m, int64_t v, rp_gemm product)
+/* B of the first two begins with class v of w, which is at a block's address (rp__streamed_first). */
+static rp_gemm from_class(const rp_streamed *w, int64_t v, rp_gemm product)
 {
-    product.quant   = rp__quant_type(m->in[W].dtype);
-    product.b_first = v * width_of(m);
+    product.quant   = rp__quant_type(w->dtype);
+    product.b_first = rp__streamed_first(w, v);
     return product;
 }
 
@@ -92,7 +92,7 @@ static layout lay_out(const rp_op_meta *m, bool backward)
     for (int i = 0; i < 3 && !backward; i++) l.rows[i] = rp__scratch_add(m->ctx, &l.total, rows_of(m) * (int64_t)sizeof(float));
     if (backward && m->in[X].dtype != RP_F32) l.dx = rp__scratch_add(m->ctx, &l.total, rp_meta_elems(&m->in[X]) * (int64_t)sizeof(float));
     int64_t block = is_sliced(m) ? block_classes(m) * width_of(m) : 0;
-    for (int i = 0; i < 2 && block; i++) l.window[i] = rp__scratch_add(m->ctx, &l.total, block * rp_dtype_bytes(m->in[W].dtype));
+    for (int i = 0; i < 2 && block; i++) l.window[i] = rp__scratch_add(m->ctx, &l.total, rp__streamed_window(whole_of(m).dtype, block));
     for (int i = 0; i < 2 && block && backward && m->in_grad[W]; i++) l.gradient[i] = rp__scratch_add(m->ctx, &l.total, block * WIDEST);
     if (block && backward && m->in_grad[W]) l.received = rp__scratch_add(m->ctx, &l.total, rp__window_room(m->ctx, elems_of(m), block, WIDEST));
     l.products = l.total;
@@ -139,21 +139,35 @@ static rp_status fast_scratch(rp_op_meta *m)
 
 /* ---- shape and cost ---- */
 
+/* A slice of a quantised weight is uint8. */
+static rp_status check_weight(const rp_op_meta *m)
+{
+    const rp_attr_cross_entropy *a = m->attr;
+    bool bytes = a->classes && m->in[W].dtype == RP_U8;
+
+    RP_CHECK(m->ctx, bytes ? rp_meta_is_float(&m->in[X]) && rp__is_quant((rp_dtype)a->dtype)
+                           : rp__weight_fits(m, X, W) && !(a->classes && rp__is_quant(m->in[W].dtype)),
+             RP_ERR_DTYPE, "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(&m->in[X]), rp_meta_str(&m->in[W]));
+    RP_CHECK(m->ctx, !bytes || !m->in_grad[W], RP_ERR_DTYPE, "linear_cross_entropy: the weight %s is a slice of a quantised one, so it has no gradient",
+             rp_meta_str(&m->in[W]));
+    return rp__check_weight_grad(m, W);
+}
+
 static rp_status linear_cross_entropy_check(const rp_op_meta *m)
 {
     const rp_attr_cross_entropy *a = m->attr;
     const rp_meta *x = &m->in[X], *w = &m->in[W], *labels = &m->in[LABELS];
 
     RP_CHECK(m->ctx, m->n_in > LABELS, RP_ERR_ARG, "linear_cross_entropy: x, w and labels are needed");
-    RP_CHECK(m->ctx, rp__weight_fits(m, X, W) && !(a->classes && rp__is_quant(w->dtype)), RP_ERR_DTYPE,
-             "linear_cross_entropy: x is %s and w %s, expected one floating dtype", rp_meta_str(x), rp_meta_str(w));
-    RP_TRY(rp__check_weight_grad(m, W));
+    RP_TRY(check_weight(m));
     RP_TRY(rp__check_int32(m, LABELS, "labels"));
     RP_CHECK(m->ctx, a->classes >= 0 && a->classes <= INT32_MAX, RP_ERR_ARG, "linear_cross_entropy: classes is %" PRId64, a->classes);
     rp_meta whole = rp_meta_2d(x->dtype, a->classes, rp_meta_dim(x, -1));
     RP_TRY(rp__check_size(m, "w", &whole));
     bool sliced = a->classes && x->ndim >= 1 && w->ndim == 1;
-    int64_t room = sliced ? rp__slice_here(m->ctx, a->classes * rp_meta_dim(x, -1)).room : 0;
+    if (sliced) whole = whole_of(m);
+    if (sliced) RP_TRY(rp__meta_check(m->ctx, &whole));
+    int64_t room = sliced ? rp__slice_here(m->ctx, rp__sliced_elems(&whole)).room : 0;
     RP_CHECK(m->ctx, !a->classes || (sliced && w->dim[0] == room), RP_ERR_SHAPE,
              "linear_cross_entropy: x is %s and w %s, expected a slice of %" PRId64 " elements", rp_meta_str(x), rp_meta_str(w), room);
     RP_CHECK(m->ctx, sliced || (x->ndim >= 1 && w->ndim == 2 && w->dim[1] == rp_meta_dim(x, -1) && w->dim[0] > 0 && w->dim[0] <= INT32_MAX),
@@ -185,7 +199,7 @@ static rp_status linear_cross_entropy_shape(rp_op_meta *m)
 
 static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 {
-    rp_meta whole = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    rp_meta whole = whole_of(m);
     int64_t rows = rows_of(m), w = rp_meta_bytes(&whole), x = rp_meta_bytes(&m->in[X]), product = 2 * rows * elems_of(m);
     int64_t blocks = (classes_of(m) + block_classes(m) - 1) / block_classes(m), logits = rows * classes_of(m) * rp_dtype_bytes(m->in[X].dtype);
 
@@ -204,7 +218,7 @@ static rp_cost linear_cross_entropy_cost(const rp_op_meta *m, rp_pass pass)
 
 void rp__linear_cross_entropy_talk(const rp_op_meta *m, rp_pass pass, rp_talk *talk)
 {
-    rp_meta whole = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    rp_meta whole = whole_of(m);
     int64_t block = block_classes(m) * width_of(m);
 
     rp__talk_fetch(talk, m->ctx, &whole, block);
@@ -215,8 +229,10 @@ void rp__linear_cross_entropy_talk(const rp_op_meta *m, rp_pass pass, rp_talk *t
 
 static rp_streamed open_weights(const rp_op_call *c, uint8_t *scratch, const layout *l)
 {
-    return (rp_streamed){ .c = c, .in = W, .rows = classes_of(c->meta), .width = width_of(c->meta), .block = block_classes(c->meta),
-                          .sliced = is_sliced(c->meta), .window = { scratch + l->window[0], scratch + l->window[1] },
+    const rp_op_meta *m = c->meta;
+
+    return (rp_streamed){ .c = c, .in = W, .dtype = whole_of(m).dtype, .rows = classes_of(m), .width = width_of(m), .block = block_classes(m),
+                          .sliced = is_sliced(m), .window = { scratch + l->window[0], scratch + l->window[1] },
                           .gradient = { scratch + l->gradient[0], scratch + l->gradient[1] }, .received = scratch + l->received, .on_its_way = -1 };
 }
 
@@ -239,7 +255,7 @@ static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout
 
     for (int64_t v = 0; v < classes_of(m); v += q) {
         int64_t classes = least(q, classes_of(m) - v);
-        rp_gemm product = from_class(m, v, product_logits(m, classes));
+        rp_gemm product = from_class(&w, v, product_logits(m, classes));
         void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
         const void *block;
         RP_TRY(rp__streamed_block(&w, v, &block));
@@ -285,7 +301,7 @@ typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; rp_streame
 /* The block's logits: kept, or recomputed into the memory of their gradient. */
 static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
 {
-    rp_gemm recompute = from_class(c->meta, v, product_logits(c->meta, classes));
+    rp_gemm recompute = from_class(&b->w, v, product_logits(c->meta, classes));
 
     *logits = kept_logits(c, v);
     if (*logits) return RP_OK;
@@ -308,7 +324,7 @@ static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v,
     const rp_attr_cross_entropy *a = c->attr;
     const rp_op_meta *m = c->meta;
     const void *x       = rp__data(c->in[X]), *logits, *block;
-    rp_gemm dx          = from_class(m, v, product_dx(m, classes, v > 0 || b->dx_adds));
+    rp_gemm dx          = from_class(&b->w, v, product_dx(m, classes, v > 0 || b->dx_adds));
 
     RP_TRY(rp__streamed_block(&b->w, v, &block));
     RP_TRY(block_logits(c, b, v, classes, block, &logits));
@@ -354,10 +370,10 @@ static void linear_cross_entropy_backward(const rp_op_call *c)
 
 #define LABELS_FROM(low, high) .int_inputs = RP_IN(LABELS), .int_low = { [LABELS] = low }, .int_high = { [LABELS] = high }
 /* In bf16 the logits and their gradient are rounded. */
-#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0, 0, 0 }, .roundings = 2
-#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1, 0, 0 }, .roundings = 2
-#define CAPPED(rows, ignore, chunk, keeps, cap) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, keeps, 0, cap }, .roundings = 2
-#define SLICED(rows, chunk, classes) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, 0, classes, 0 }, .roundings = 2
+#define MEAN_OF(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 0, 0, 0, 0 }, .roundings = 2
+#define KEEPING(rows, ignore, chunk) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, 1, 0, 0, 0 }, .roundings = 2
+#define CAPPED(rows, ignore, chunk, keeps, cap) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), ignore, chunk, keeps, 0, cap, 0 }, .roundings = 2
+#define SLICED(rows, chunk, classes) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, 0, classes, 0, 0 }, .roundings = 2
 
 static const rp_op_case linear_cross_entropy_cases[] = {
     { "one row",        .in = { { 1, 8 },    { 5, 8 },   { 1 } },    LABELS_FROM(0, 4),   MEAN_OF(1, -100, 0) },

@@ -15,6 +15,13 @@ enum { LSE, LOGITS };
 static inline bool is_sliced(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->classes > 0; }
 static inline int64_t classes_of(const rp_op_meta *m) { return is_sliced(m) ? ((const rp_attr_cross_entropy *)m->attr)->classes : m->in[W].dim[0]; }
 static inline int64_t width_of(const rp_op_meta *m) { return rp_meta_dim(&m->in[X], -1); }
+/* The whole w, of which a slice of a quantised one has bytes. */
+static inline rp_meta whole_of(const rp_op_meta *m)
+{
+    bool bytes = is_sliced(m) && m->in[W].dtype == RP_U8;
+
+    return rp_meta_2d(bytes ? (rp_dtype)((const rp_attr_cross_entropy *)m->attr)->dtype : m->in[W].dtype, classes_of(m), rp_meta_dim(&m->in[X], -1));
+}
 /* Elements of the whole w. */
 static inline int64_t elems_of(const rp_op_meta *m) { return classes_of(m) * width_of(m); }
 static inline int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[X]); }

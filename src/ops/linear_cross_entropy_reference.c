@@ -13,7 +13,8 @@ static reference_layout lay_out_whole(const rp_op_meta *m, bool backward)
     reference_layout l = { 0 };
 
     if (backward) l.reduce = rp__scratch_add(m->ctx, &l.total, rp__reduce_scratch(m->ctx, rp__group(m->ctx), elems_of(m), (int64_t)sizeof(double)));
-    l.whole = rp__scratch_add(m->ctx, &l.total, elems_of(m) * rp_dtype_bytes(m->in[W].dtype) + rp__dense_room(m, &m->in[W]));
+    const rp_meta whole = whole_of(m);
+    l.whole = rp__scratch_add(m->ctx, &l.total, rp_meta_bytes(&whole) + rp__dense_room(m, &m->in[W]));
     if (backward) l.gradient = rp__scratch_add(m->ctx, &l.total, elems_of(m) * (int64_t)sizeof(double));
     return l;
 }
@@ -131,11 +132,10 @@ static void with_whole(const rp_op_call *c, bool backward, whole_call *w)
     uint8_t *room       = (uint8_t *)c->scratch + reference_bytes(m, backward);
     rp_tensor shape     = *c->in[W];
 
-    shape.m   = rp_meta_2d(m->in[W].dtype, classes_of(m), width_of(m));
+    shape.m   = whole_of(m);
     w->call   = *c;
     w->weight = rp__dense_in(&shape, shape.m.dtype, &w->storage[0], room + l.whole);
-    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_ALL, .mine = rp__dense_data(c->in[W], room + l.whole + rp_meta_bytes(&shape.m)),
-                                         .n = rp_meta_elems(&shape.m) }, &w->weight);
+    rp__gather_slices(c, RP_FROM_ALL, rp__dense_data(c->in[W], room + l.whole + rp_meta_bytes(&shape.m)), &shape.m, &w->weight);
     w->call.in[W] = &w->weight;
     if (!backward || !c->grad_in[W]) return;
     w->gradient            = rp__dense_in(&shape, rp__grad_dtype(c, W), &w->storage[1], room + l.gradient);

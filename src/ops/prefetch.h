@@ -29,7 +29,7 @@ typedef enum { RP_FROM_ALL, RP_FROM_OUTER, RP_FROM_INNER } rp_gather_from;
 typedef struct {
     rp_gather_from from;
     const void *mine;                   /* this rank's slice; with RP_FROM_INNER its part */
-    int64_t n;                          /* number of elements of the whole */
+    int64_t n;                          /* number of elements of the whole, or of bytes if it is quantised */
     int elem_bytes;
 } rp_gathering;
 

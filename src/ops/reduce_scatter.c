@@ -49,7 +49,7 @@ static void reduce_scatter_backward(const rp_op_call *c)
     rp_storage aside;
     rp_tensor whole = rp__dense_in(c->grad_in[X], c->grad_out[Y]->m.dtype, &aside, c->scratch);
 
-    rp__gather_slices(c, (rp_gathering){ .from = RP_FROM_ALL, .mine = rp__tensor_data(c->grad_out[Y]), .n = rp_meta_elems(&whole.m) }, &whole);
+    rp__gather_slices(c, RP_FROM_ALL, rp__tensor_data(c->grad_out[Y]), &whole.m, &whole);
     for (int64_t e = 0, n = rp_meta_elems(&whole.m); e < n && rp__ops_ctx(c->ctx)->status == RP_OK; e++)
         rp__elem_grad(c, X, e, rp_elem_get(&whole, e));
 }

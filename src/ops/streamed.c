@@ -12,12 +12,40 @@ static int64_t elems_from(const rp_streamed *s, int64_t row)
 
 /* ---- blocks ---- */
 
+int64_t rp__streamed_first(const rp_streamed *s, int64_t row)
+{
+    const rp_quant_type *type = rp__quant_type(s->dtype);
+
+    if (!type) return 0;
+    return s->sliced ? row * s->width % rp__quant_group(type) : row * s->width;
+}
+
+int64_t rp__streamed_window(rp_dtype dtype, int64_t elems)
+{
+    const rp_quant_type *type = rp__quant_type(dtype);
+
+    if (!type) return elems * rp_dtype_bytes(dtype);
+    return rp__quant_bytes(type, elems) + (type->group > 1 ? rp__quant_bytes(type, rp__quant_group(type)) + type->head_bytes : 0);
+}
+
+/* The range to fetch: the block's elements, or the bytes from the start of its first group to its end. */
+static rp_comm_part to_fetch(const rp_streamed *s, int64_t row)
+{
+    const rp_quant_type *type = rp__quant_type(s->dtype);
+    int64_t first = row * s->width, n = elems_from(s, row);
+
+    if (!type) return (rp_comm_part){ first, n };
+    int64_t at = rp__quant_bytes(type, first - rp__streamed_first(s, row));
+    return (rp_comm_part){ at, rp__quant_bytes(type, first + n) - at };
+}
+
 static rp_status streamed_ask(rp_streamed *s, int64_t row)
 {
-    const rp_tensor *slice = s->c->in[s->in];
+    const rp_meta whole = rp_meta_2d(s->dtype, s->rows, s->width);
 
     if (row >= s->rows) return RP_OK;
-    return rp__window_fetch(s->c, s->rows * s->width, rp__data(slice), (int)rp_dtype_bytes(slice->m.dtype), row * s->width, elems_from(s, row),
+    rp_comm_part part = to_fetch(s, row);
+    return rp__window_fetch(s->c, rp__sliced_elems(&whole), rp__data(s->c->in[s->in]), (int)rp__sliced_bytes(s->dtype), part.first, part.count,
                             s->window[which(s, row)], &s->coming[which(s, row)]);
 }
 

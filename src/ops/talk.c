@@ -2,6 +2,7 @@
 #include "ops/talk.h"
 
 #include "ops/reduce_async.h"
+#include "ops/streamed.h"
 
 static const struct { const rp_op *op; rp_talk_of *of; } talkers[] = {
     { &rp_op_all_gather, rp__all_gather_talk },
@@ -60,7 +61,7 @@ void rp__talk_reduce(rp_talk *talk, const rp_ctx *ctx, const rp_comm *group, con
     between(talk, ctx, pieces * ceil_div(stride, rp__between_stride(ctx, stride, bytes)), room, bytes);
 }
 
-/* The most elements of a window that one rank holds. */
+/* The most elements of a window of `count` that one rank holds. */
 static int64_t held(const rp_ctx *ctx, int64_t n, int64_t count)
 {
     int64_t room = rp__slice_here(ctx, n).room;
@@ -70,9 +71,10 @@ static int64_t held(const rp_ctx *ctx, int64_t n, int64_t count)
 
 void rp__talk_fetch(rp_talk *talk, const rp_ctx *ctx, const rp_meta *whole, int64_t count)
 {
-    int64_t n = rp_meta_elems(whole), stretches = ceil_div(n, count), others = rp__comm_ranks(rp__group(ctx)) - 1;
+    int64_t n = rp__sliced_elems(whole), stretches = ceil_div(rp_meta_elems(whole), count), others = rp__comm_ranks(rp__group(ctx)) - 1;
+    int64_t most = held(ctx, n, rp__streamed_window(whole->dtype, count) / rp__sliced_bytes(whole->dtype));
 
-    add_leg(talk, rp__group(ctx), stretches, stretches * others * held(ctx, n, count) * rp_dtype_bytes(whole->dtype));
+    add_leg(talk, rp__group(ctx), stretches, stretches * others * most * rp__sliced_bytes(whole->dtype));
 }
 
 void rp__talk_send(rp_talk *talk, const rp_ctx *ctx, const rp_meta *whole, int64_t count)

@@ -5,6 +5,7 @@
 #include "base/module_path.h"
 #include "comm/comm.h"
 #include "cost/cost.h"
+#include "models/model.h"
 #include "ops/collective.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/talk.h"
@@ -12,6 +13,7 @@
 #include "plan/plan.h"
 #include "rehearse/find.h"
 #include "shard/ranks.h"
+#include "tensor/tensor.h"
 
 typedef struct { rp_meta whole; bool trained, in_block, head; } weight;
 
@@ -20,6 +22,7 @@ struct rp_find_bounds {
     bool alone;                                 /* the rehearsal has the model of one rank */
     const rp_recipe *recipe;
     weight *weight;
+    rp_dtype dtype;                             /* of activations */
     int n;
     bool all_trained;
     double micro[RP_FIND_MOST_BATCH + 1];       /* seconds of a micro-batch of that many samples; 0: not computed yet */
@@ -45,6 +48,7 @@ static rp_status list_weights(rp_find_bounds *b)
     int n = 0;
 
     for (int u = 0; u < units->n_units; u++) n += units->unit[u].n_params;
+    b->dtype  = rp__model_dtype(b->rehearsal->engine.model);
     b->weight = rp__host_alloc(b->rehearsal->caller, (n + 1) * (int64_t)sizeof *b->weight);
     if (!b->weight) return RP_ERR_MEMORY;
     for (int u = 0; u < units->n_units; u++)
@@ -159,7 +163,7 @@ static double head_seconds(const rp_find_bounds *b, const weight *w, int64_t bat
     const rp_opt_int *chunks = &b->recipe->loss.num_output_chunks;
     rp_talk talk  = { .n = 0 };
     int64_t block =
-        rp__head_block(batch * b->recipe->max_seq_len, w->whole.dim[0], rp_dtype_bytes(w->whole.dtype), chunks->set ? chunks->value : 0) * w->whole.dim[1];
+        rp__head_block(batch * b->recipe->max_seq_len, w->whole.dim[0], rp_dtype_bytes(b->dtype), chunks->set ? chunks->value : 0) * w->whole.dim[1];
 
     for (int pass = 0; pass < 2; pass++) rp__talk_fetch(&talk, b->ctx, &w->whole, block);
     if (w->trained) rp__talk_send(&talk, b->ctx, &w->whole, block);
@@ -207,8 +211,8 @@ static int64_t least_bytes(const rp_find_bounds *b, const rp_setting *s)
 
     for (int i = 0; i < b->n; i++) {
         const weight *w = &b->weight[i];
-        int64_t here    = rp__slice_in(b->ctx, rp_meta_elems(&w->whole), 0, (int)(s->ranks / s->copies)).count;
-        bytes += here * rp_dtype_bytes(w->whole.dtype) + (w->trained ? overlap_bytes(b->recipe, w, here, s) : 0);
+        int64_t here    = rp__slice_in(b->ctx, rp__sliced_elems(&w->whole), 0, (int)(s->ranks / s->copies)).count;
+        bytes += here * rp__sliced_bytes(w->whole.dtype) + (w->trained ? overlap_bytes(b->recipe, w, here, s) : 0);
     }
     return bytes;
 }

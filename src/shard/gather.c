@@ -37,7 +37,7 @@ static void release_gathered(const gathering *g)
 
 static rp_status call(rp_ctx *ctx, const rp_op *op, const rp_param *p, rp_module *holder, rp_tensor *const *in, int n_in, rp_tensor **out)
 {
-    rp_attr_whole whole = { .ndim = p->whole.ndim };
+    rp_attr_whole whole = { .ndim = p->whole.ndim, .dtype = (int)p->whole.dtype };
     rp_tape_ctx *tape   = rp__tape_ctx(ctx);
     rp_scope *outer     = tape->scope;
 

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/quant.h"
 #include "policy/condition.h"
 #include "policy/names.h"
 
@@ -214,8 +213,8 @@ static char *join_paths(const tree *t, int at)
     return path;
 }
 
-/* Whether ranks share the weight, and the module owns it. Every rank has all of a quantised weight. */
-static bool is_shared(const rp_param *p) { return !p->owner && !rp__param_is_whole(p); }
+/* Whether ranks share the weight, and the module owns it. Every rank maps all of a mapped weight. */
+static bool is_shared(const rp_param *p) { return !p->owner && !p->mapped; }
 
 static void units_fill(const tree *t, int at, rp_unit *u)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/quant.h"
 #include "base/team.h"
 
 enum { MOST_BLOCKS = 1024, AROUND = 2 };
@@ -35,10 +36,11 @@ static tape_print blocks_of(int64_t elems)
     return (tape_print){ .block_elems = block ? block : 1, .n_blocks = block ? (int)((elems + block - 1) / block) : 0 };
 }
 
-/* Hash the bytes of elements [from, to) of a dense tensor, eight bytes at a time. Hashing single bytes is slower than most ops. */
+/* Hash the bytes of elements [from, to) of a dense tensor, eight bytes at a time. Hashing single bytes is slower than most ops. The elements of a
+ * quantised tensor are its bytes here. */
 static uint64_t hash_elems(const rp_tensor *t, int64_t from, int64_t to)
 {
-    int64_t size           = rp_dtype_bytes(t->m.dtype), bytes = (to - from) * size;
+    int64_t size           = rp__sliced_bytes(t->m.dtype), bytes = (to - from) * size;
     const unsigned char *p = (const unsigned char *)rp__tensor_data(t) + from * size;
     uint64_t h             = RP_HASH_START ^ (uint64_t)bytes, word;
 
@@ -56,7 +58,7 @@ static uint64_t hash_block(const rp_tensor *t, const tape_print *print, int i)
 {
     int64_t from = i * print->block_elems;
 
-    return hash_elems(t, from, least(from + print->block_elems, rp_meta_elems(&t->m)));
+    return hash_elems(t, from, least(from + print->block_elems, rp__sliced_elems(&t->m)));
 }
 
 typedef struct { const rp_tensor *t; tape_print *print; } printing;
@@ -70,7 +72,7 @@ static void hash_blocks(const void *arg, int64_t from, int64_t to)
 
 rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
 {
-    tape_print shape = blocks_of(rp_meta_elems(&t->m));
+    tape_print shape = blocks_of(rp__sliced_elems(&t->m));
 
     if (!rp__tensor_real(t)) return RP_OK;
     tape_print *print = rp__host_alloc(ctx, (int64_t)sizeof *print + shape.n_blocks * (int64_t)sizeof print->block[0]);
@@ -85,19 +87,21 @@ rp_status rp__print_take(rp_ctx *ctx, const rp_tensor *t, tape_print **out)
 
 /* ---- the message ---- */
 
-/* Writes "[3, 17]" for element 3 * n + 17 of a matrix with n columns. */
+/* Writes ", [3, 17]" for element 3 * n + 17 of a matrix with n columns, and nothing for a byte of a quantised one. */
 static void place_of(const rp_meta *m, int64_t element, char *out, size_t room)
 {
     int64_t index[RP_MAX_DIM];
     size_t used = 0;
 
+    *out = 0;
+    if (rp__is_quant(m->dtype)) return;
     for (int i = m->ndim - 1; i >= 0; i--) {
         index[i] = element % m->dim[i];
         element /= m->dim[i];
     }
     for (int i = 0; i < m->ndim && used < room; i++)
-        used += (size_t)snprintf(out + used, room - used, "%s%" PRId64, i ? ", " : "[", index[i]);
-    if (used < room) snprintf(out + used, room - used, m->ndim ? "]" : "[]");
+        used += (size_t)snprintf(out + used, room - used, "%s%" PRId64, i ? ", " : ", [", index[i]);
+    if (used < room) snprintf(out + used, room - used, m->ndim ? "]" : ", []");
 }
 
 /* Show the recorded calls around the one that differs, and the state of each in the replay. */
@@ -121,11 +125,11 @@ rp_status rp__print_check(rp_tape *tape, int at, const tape_value *v, const rp_t
     while (i < print->n_blocks && hash_block(t, print, i) == print->block[i]) i++;
     rp__mem_leave(tape->ctx);
     if (i == print->n_blocks) return RP_OK;
-    int64_t first = i * print->block_elems, last = least(first + print->block_elems, rp_meta_elems(&t->m)) - 1;
+    int64_t first = i * print->block_elems, last = least(first + print->block_elems, rp__sliced_elems(&t->m)) - 1;
     place_of(&t->m, first, place, sizeof place);
     if (last > first) snprintf(range, sizeof range, " to %" PRId64, last);
-    rp_status status = rp_fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at element %" PRId64 "%s, %s",
-                               rp__value_name(tape, v, name), rp_meta_str(&t->m), first, range, place);
+    rp_status status = rp_fail(tape->ctx, RP_ERR_REPLAY, "a replay differs from the first pass: %s (%s), first at %s %" PRId64 "%s%s",
+                               rp__value_name(tape, v, name), rp_meta_str(&t->m), rp__is_quant(t->m.dtype) ? "byte" : "element", first, range, place);
     show_calls(tape, at);
     return status;
 }

@@ -49,6 +49,9 @@ int64_t rp_meta_bytes(const rp_meta *m)
     return rp__is_quant(m->dtype) ? rp__quant_bytes(rp__quant_type(m->dtype), rp_meta_elems(m)) : rp_meta_elems(m) * rp_dtype_bytes(m->dtype);
 }
 
+int64_t rp__sliced_elems(const rp_meta *m) { return rp__is_quant(m->dtype) ? rp_meta_bytes(m) : rp_meta_elems(m); }
+int64_t rp__sliced_bytes(rp_dtype dtype) { return rp__is_quant(dtype) ? 1 : rp_dtype_bytes(dtype); }
+
 bool rp_meta_same_shape(const rp_meta *a, const rp_meta *b)
 {
     if (!a || !b) return false;

@@ -115,6 +115,9 @@ void rp__tensor_add(rp_tensor *to, const rp_tensor *from);
 /* Checks that the dtype is known, no extent is negative, and the size is at most 2^56 bytes (extents of 0 count as 1).
  * errors RP_ERR_DTYPE · RP_ERR_SHAPE */
 rp_status rp__meta_check(rp_ctx *ctx, const rp_meta *m);
+/* Ranks cut a tensor into slices of its elements, or a quantised one into slices of its bytes (comm/comm.h). Their number, and the bytes of one. */
+int64_t rp__sliced_elems(const rp_meta *m);
+int64_t rp__sliced_bytes(rp_dtype dtype);
 /* Fills a dense tensor with data, between rp__mem_enter and rp__mem_leave: `times` a normal number of deviation 1, or a uniform one in [-1, 1), or
  * with one value. The tensor holds elements [first, first + count) of a whole. Numbers are a function of key and element. fp32, bf16 or fp64. */
 typedef enum { RP_DRAW_NORMAL, RP_DRAW_UNIFORM } rp_draw;

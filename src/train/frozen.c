@@ -2,12 +2,11 @@
  *
  *   mark   sum over frozen parameters of (hash of the path * sum over elements of mix(index and bits of the element)), modulo 2^64
  *
- * A sum does not depend on how the elements are divided over ranks. An element of a quantised weight is a byte. Every rank has all of a quantised or mapped
- * weight, and the first one adds it. */
+ * A sum does not depend on how the elements are divided over ranks. An element of a quantised weight is a byte. Every rank has all of a mapped weight, and
+ * the first one adds it. */
 #include <string.h>
 
 #include "base/file.h"
-#include "base/quant.h"
 #include "base/team.h"
 #include "comm/comm.h"
 #include "nn/module.h"
@@ -41,15 +40,13 @@ static void sum_range(const void *arg, int64_t from, int64_t to)
 
 static rp_status add_mark(const rp_param *p, int threads, uint64_t *mark)
 {
-    bool quant    = rp__is_quant(p->whole.dtype);
-    int64_t count = quant ? rp_meta_bytes(&p->whole) : p->slice.count;
-    uint64_t sum  = 0;
+    uint64_t sum = 0;
     rp_host h;
 
-    if (rp__param_is_whole(p) && rp__comm_rank(rp__shards(p->tensor->ctx))) return RP_OK;
-    RP_TRY(rp__tensor_host(p->tensor, 0, p->slice.count, RP_HOST_READ, &h));
-    summing s = { p, quant ? 1 : (int)rp_dtype_bytes(p->whole.dtype), h.data, &sum };
-    rp__team_ranges(threads, count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
+    if (p->mapped && rp__comm_rank(rp__shards(p->tensor->ctx))) return RP_OK;
+    RP_TRY(rp__tensor_host_all(p->tensor, RP_HOST_READ, &h));
+    summing s = { p, (int)rp__sliced_bytes(p->whole.dtype), h.data, &sum };
+    rp__team_ranges(threads, p->slice.count, 4096, rp_meta_bytes(rp_tensor_meta(p->tensor)), sum_range, &s);
     rp__tensor_host_end(&h);
     *mark += sum * (rp__hash(p->path, strlen(p->path), RP_HASH_START) | 1);
     return RP_OK;

@@ -23,7 +23,7 @@
 #define OF_DIM(d) .attr = &(rp_attr_dim){ d }
 #define INT_IN(i, low, high) .int_inputs = RP_IN(i), .int_low = { [i] = low }, .int_high = { [i] = high }
 #define EXPERTS .attr = &(rp_attr_experts){ 4 }
-#define LOSS(rows, chunk, keeps, cap) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, keeps, 0, cap }
+#define LOSS(rows, chunk, keeps, cap) .attr = &(rp_attr_cross_entropy){ 1.0f / (rows), -1, chunk, keeps, 0, cap, 0 }
 
 static const struct { const rp_op *op; rp_op_case test; } forms[] = {
     { &rp_op_add, { "packs", .in = { { 3, 720 }, { 3, 720 } } } },

@@ -19,7 +19,11 @@ static const char *const configs[] = {
     "{\"model_type\":\"gpt2\",\"vocab_size\":50,\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"n_positions\":48}",
     "{\"model_type\":\"qwen3_moe\",\"vocab_size\":61,\"hidden_size\":10,\"intermediate_size\":7,\"num_hidden_layers\":2,"
     "\"num_attention_heads\":1,\"num_key_value_heads\":1,\"num_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":3}",
+    "{\"model_type\":\"gpt2\",\"vocab_size\":50,\"n_embd\":128,\"n_layer\":1,\"n_head\":4,\"n_positions\":48}",
+    "{\"model_type\":\"qwen3_moe\",\"vocab_size\":61,\"hidden_size\":128,\"intermediate_size\":7,\"num_hidden_layers\":1,"
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"num_experts\":5,\"num_experts_per_tok\":2,\"moe_intermediate_size\":192}",
 };
+enum { FIRST_QUANTISED = 4 };           /* rows of these are whole blocks, and weights more than a group of NF4 */
 
 static rp_model *fresh(const temp_dir *dir, int config, rp_dtype dtype)
 {
@@ -38,6 +42,26 @@ static rp_model *fresh(const temp_dir *dir, int config, rp_dtype dtype)
     return model;
 }
 
+/* Of weights quantised while they are read from `base`, which one rank has written. */
+static rp_model *quantised(const char *base, rp_dtype dtype)
+{
+    rp_model_files *files;
+    rp_model_config c;
+    rp_report report;
+    rp_model *model;
+
+    rp__report_open(&report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, base, NULL, &report, &files));
+    assert_ok(ctx, rp__model_files_quantise(files, false, dtype));
+    assert_ok(ctx, rp__model_files_config(files, &c));
+    c.quant.all_frozen = true;
+    assert_ok(ctx, rp__model_build(ctx, &c, RP_BF16, &model));
+    assert_ok(ctx, rp__model_load(model, files));
+    rp__model_files_close(files);
+    rp__report_close(&report);
+    return model;
+}
+
 static void assert_same_file(const temp_dir *dir, const char *a, const char *b)
 {
     char path[512], *one, *two;
@@ -52,6 +76,26 @@ static void assert_same_file(const temp_dir *dir, const char *a, const char *b)
     rp__release(two);
 }
 
+/* A model of fresh weights; a quantised dtype: of such weights as they are in base/. */
+static rp_model *model_of(const temp_dir *dir, int config, rp_dtype dtype)
+{
+    char base[300];
+
+    snprintf(base, sizeof base, "%s/base", dir->path);
+    return rp_dtype_bytes(dtype) ? fresh(dir, config, dtype) : quantised(base, dtype);
+}
+
+static void write_base(const temp_dir *dir, int config)
+{
+    char base[300];
+
+    snprintf(base, sizeof base, "%s/base", dir->path);
+    assert_ok(ctx, rp__make_dirs(ctx, base));
+    rp_model *m = fresh(dir, config, RP_F32);
+    assert_ok(ctx, rp__model_export(m, base));
+    rp__model_free(m);
+}
+
 /* The whole model's file, written by the first rank alone; the same by all of them into out/. */
 static void export_both(const temp_dir *dir, int config, rp_dtype dtype, int copies)
 {
@@ -63,12 +107,14 @@ static void export_both(const temp_dir *dir, int config, rp_dtype dtype, int cop
     if (!rank) {
         assert_ok(ctx, rp__make_dirs(ctx, alone));
         assert_ok(ctx, rp__make_dirs(ctx, together));
-        rp_model *whole = fresh(dir, config, dtype);
+        write_base(dir, config);
+        rp_model *whole = model_of(dir, config, dtype);
         assert_ok(ctx, rp__model_export(whole, alone));
         rp__model_free(whole);
     }
+    assert_ok(ctx, rp__comm_barrier(ctx, world, "the model"));
     assert_ok(ctx, rp__ranks_join(ctx, world, copies));
-    rp_model *part = fresh(dir, config, dtype);
+    rp_model *part = model_of(dir, config, dtype);
     assert_ok(ctx, rp__comm_barrier(ctx, world, "the folders"));
     rp_mem_read(ctx, 0, true, &before);
     assert_ok(ctx, rp__model_export(part, together));
@@ -90,6 +136,20 @@ static void all_ranks_write_the_file_that_one_would(void **state)
             export_both(&dir, config, config ? RP_F32 : RP_BF16, copies);
             leave_dir(&dir);
         }
+}
+
+/* Decoded on the first rank from the bytes of all slices; GPT-2's weights are transposed in its files. */
+static void quantised_weights_are_written_as_one_rank_would(void **state)
+{
+    (void)state;
+    for (int config = FIRST_QUANTISED; config < RP_COUNT(configs); config++)
+        for (int t = 0; t < 3; t++)
+            for (int copies = 1; copies <= ranks; copies++) {
+                if (ranks % copies) continue;
+                temp_dir dir = share_dir();
+                export_both(&dir, config, (rp_dtype[]){ RP_NF4, RP_Q4_0, RP_Q8_0 }[t], copies);
+                leave_dir(&dir);
+            }
 }
 
 /* Its file cannot be made, there is no memory for the window, the disk is full: the others are reported. */
@@ -131,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_write_the_file_that_one_would),
+        cmocka_unit_test(quantised_weights_are_written_as_one_rank_would),
         cmocka_unit_test(a_writer_that_fails_fails_all),
     };
 

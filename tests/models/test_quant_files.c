@@ -97,7 +97,7 @@ static void weights_are_quantised_as_by_bitsandbytes(void **state)
     float *from = golden_values("mlp.gate_proj.original", &n);
     const rp_quant_type *type = rp__quant_type(RP_NF4);
     uint8_t *made = malloc((size_t)rp__quant_bytes(type, n));
-    rp_quantiser q = { type, made, n, malloc((size_t)rp__quant_scales(type, n) * sizeof(float)) };
+    rp_quantiser q = { type, { made, 0, rp__quant_bytes(type, n) }, n, malloc((size_t)rp__quant_scales(type, n) * sizeof(float)) };
 
     (void)state;
     rp__quant_put(&q, n / 2, n - n / 2, from + n / 2);

@@ -135,7 +135,7 @@ enum { ROWS = 24, WIDTH = 40, CLASSES = 333 };
 /* The weights of the head come in blocks, and the sums of their gradients go in blocks. */
 static rp_status head_in_blocks(rp_ctx *ctx)
 {
-    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, CLASSES, 0.7 };
+    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, CLASSES, 0.7, 0 };
     rp_meta xm = rp_meta_2d(RP_F32, ROWS, WIDTH), lm = rp_meta_1d(RP_I32, ROWS);
     rp_tensor *in[3] = { zeros(ctx, &xm), slice_of(ctx, CLASSES * WIDTH), zeros(ctx, &lm) };
     rp_status status = call(ctx, &rp_op_linear_cross_entropy, &how, in, 3, true, NULL);

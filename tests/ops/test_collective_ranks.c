@@ -6,6 +6,7 @@
 #include "ops/prefetch.h"
 #include "ops/reduce_async.h"
 #include "shard/ranks.h"
+#include "quant_test.h"
 
 #include "ranks_test.h"      /* last: its names are short */
 
@@ -74,9 +75,10 @@ typedef struct { rp_op_meta m; rp_tensor *out, *slot[RP_MAX_SLOT]; } call;
 
 static void forward(const rp_op *op, const void *attr, rp_tensor *const *in, int n_in, call *c)
 {
-    bool wants[RP_MAX_IN] = { true, true };
+    bool wants[RP_MAX_IN] = { false };
 
     *c = (call){ 0 };
+    for (int i = 0; i < n_in && i < 2; i++) wants[i] = rp_meta_is_float(&in[i]->m);
     assert_ok(ctx, rp__op_prepare(ctx, op, attr, in, n_in, true, wants, &c->m));
     assert_ok(ctx, rp__op_forward(&c->m, (rp_op_stream){ 0 }, false, in, &c->out, c->slot));
 }
@@ -228,9 +230,89 @@ static void a_sum_that_is_scattered_has_the_gathered_gradient(void **state)
     rp_tensor_unref(dy);
 }
 
+/* ---- quantised wholes, whose slices are bytes ---- */
+
+/* The same on every rank. */
+static rp_tensor *quantised(const rp_meta *whole, unsigned seed) { return quant_tensor(ctx, whole, seed); }
+
+static rp_tensor *bytes_of_slice(const rp_tensor *whole)
+{
+    rp_slice here = rp__slice_of(rp__sliced_elems(&whole->m), rank, ranks);
+    rp_meta m     = rp_meta_1d(RP_U8, here.room);
+    rp_tensor *t  = make(&m);
+    rp_host h;
+
+    assert_ok(ctx, rp__tensor_host_all(t, RP_HOST_WRITE, &h));
+    memset(h.data, 0, (size_t)here.room);
+    memcpy(h.data, test_bytes(whole) + here.first, (size_t)here.count);
+    rp__tensor_host_end(&h);
+    return t;
+}
+
+static rp_attr_whole whole_attr(const rp_meta *m)
+{
+    rp_attr_whole whole = { .ndim = m->ndim, .dtype = (int)m->dtype };
+
+    memcpy(whole.dim, m->dim, sizeof whole.dim);
+    return whole;
+}
+
+static void assert_same_bits(const rp_tensor *a, const rp_tensor *b)
+{
+    assert_true(rp_meta_same(&a->m, &b->m));
+    assert_memory_equal(test_bytes(a), test_bytes(b), (size_t)rp_meta_bytes(&a->m));
+}
+
+static void check_quantised(const rp_meta *m)
+{
+    rp_tensor *whole = quantised(m, 9), *slice = bytes_of_slice(whole);
+    rp_attr_whole how = whole_attr(m);
+    call c;
+
+    forward(&rp_op_all_gather, &how, &slice, 1, &c);
+    assert_same_bits(c.out, whole);
+    assert_int_equal(c.m.scratch_backward_bytes, 0);
+    end(&c);
+    rp_tensor_unref(slice);
+    rp_tensor_unref(whole);
+}
+
+/* From one block to some groups of NF4, and experts. */
+static void every_rank_gathers_the_bytes_of_a_quantised_whole(void **state)
+{
+    (void)state;
+    for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++) {
+        check_quantised(&(rp_meta){ t, 1, { 256 } });
+        check_quantised(&(rp_meta){ t, 2, { 33, 256 } });
+        check_quantised(&(rp_meta){ t, 3, { 3, 70, 512 } });
+    }
+}
+
+static void what_is_no_slice_of_a_quantised_whole_is_refused(void **state)
+{
+    static const struct { rp_attr_whole whole; const char *says; } refused[] = {
+        { { 2, { 33, 256 }, RP_F32 }, "all_gather: x is bytes of fp32, expected those of a quantised tensor without a gradient" },
+        { { 2, { 32, 264 }, RP_Q4_0 }, "rows of q4_0 [32, 264] are not whole blocks of 32 elements" },
+        { { 2, { 33, 512 }, RP_Q4_0 }, "all_gather: x is uint8 [" },
+    };
+    rp_tensor *whole = quantised(&(rp_meta){ RP_Q4_0, 2, { 33, 256 } }, 9), *slice = bytes_of_slice(whole);
+    const bool wants[RP_MAX_IN] = { true };
+    rp_attr_whole how = whole_attr(&whole->m);
+    rp_op_meta m;
+
+    (void)state;
+    for (int i = 0; i < RP_COUNT(refused); i++) {
+        assert_true(rp__op_prepare(ctx, &rp_op_all_gather, &refused[i].whole, &slice, 1, true, NULL, &m) != RP_OK);
+        if (!strstr(rp_error(ctx), refused[i].says)) fail_msg("%s", rp_error(ctx));
+    }
+    assert_int_equal(rp__op_prepare(ctx, &rp_op_all_gather, &how, &slice, 1, true, wants, &m), RP_ERR_DTYPE);
+    rp_tensor_unref(slice);
+    rp_tensor_unref(whole);
+}
+
 /* ---- the head ---- */
 
-enum { ROWS = 24, WIDTH = 40, CLASSES = 333 };
+enum { ROWS = 24, WIDTH = 40, CLASSES = 333, WIDE = 256 };
 
 typedef struct { rp_tensor *loss, *dx, *dw; } head;
 
@@ -245,13 +327,13 @@ static rp_tensor *labels_of(void)
     return t;
 }
 
-/* dw: of a sliced head its slice, else the whole one's, which differs from rank to rank. */
-static head run_head(rp_dtype dtype, rp_tensor *w, bool sliced)
+/* dw: of a sliced head its slice, else the whole one's, which differs from rank to rank; NULL: w is `quantised`. */
+static head run_head(rp_dtype dtype, rp_tensor *w, bool sliced, rp_dtype quantised)
 {
-    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, sliced ? CLASSES : 0, 0.7 };
-    rp_meta xm = rp_meta_2d(dtype, ROWS, WIDTH), gm = rp_meta_1d(RP_F32, 1);
+    rp_attr_cross_entropy how = { 1.0f / ROWS, -1, 5, 0, sliced ? CLASSES : 0, 0.7, (int64_t)quantised };
+    rp_meta xm = rp_meta_2d(dtype, ROWS, quantised ? WIDE : WIDTH), gm = rp_meta_1d(RP_F32, 1);
     rp_tensor *x = make(&xm), *labels = labels_of(), *g = make(&gm);
-    head h = { .dx = make(&xm), .dw = make(&w->m) };
+    head h = { .dx = make(&xm), .dw = quantised ? NULL : make(&w->m) };
     call c;
 
     draw(x, 5, rank);
@@ -274,11 +356,6 @@ static void drop_head(head *h)
     rp_tensor_unref(h->dw);
 }
 
-static void assert_same_bits(const rp_tensor *a, const rp_tensor *b)
-{
-    assert_memory_equal(test_bytes(a), test_bytes(b), (size_t)rp_meta_bytes(&a->m));
-}
-
 static void check_head(rp_dtype dtype)
 {
     rp_attr_whole whole = { .ndim = 2, .dim = { CLASSES, WIDTH } };
@@ -286,7 +363,7 @@ static void check_head(rp_dtype dtype)
     call c;
 
     forward(&rp_op_all_gather, &whole, &slice, 1, &c);
-    head gathered = run_head(dtype, c.out, false), streamed = run_head(dtype, slice, true);
+    head gathered = run_head(dtype, c.out, false, RP_F32), streamed = run_head(dtype, slice, true, RP_F32);
     assert_ok(ctx, rp__op_backward(&(rp_op_call){ .meta = &c.m, .grad_out = { gathered.dw }, .grad_in = { sum } }));
     assert_same_bits(gathered.loss, streamed.loss);
     assert_same_bits(gathered.dx, streamed.dx);
@@ -303,6 +380,24 @@ static void a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one(void **st
     (void)state;
     check_head(RP_F32);
     check_head(RP_BF16);
+}
+
+/* Blocks of classes begin and end within slices, and within groups of NF4. */
+static void a_quantised_head_that_comes_in_blocks_has_the_bits_of_a_whole_one(void **state)
+{
+    (void)state;
+    for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++) {
+        rp_tensor *whole = quantised(&(rp_meta){ t, 2, { CLASSES, WIDE } }, 4), *slice = bytes_of_slice(whole);
+        for (int d = 0; d < 2; d++) {
+            head gathered = run_head(d ? RP_BF16 : RP_F32, whole, false, t), streamed = run_head(d ? RP_BF16 : RP_F32, slice, true, t);
+            assert_same_bits(gathered.loss, streamed.loss);
+            assert_same_bits(gathered.dx, streamed.dx);
+            drop_head(&gathered);
+            drop_head(&streamed);
+        }
+        rp_tensor_unref(slice);
+        rp_tensor_unref(whole);
+    }
 }
 
 /* ---- asked for ahead ---- */
@@ -380,6 +475,26 @@ static void a_whole_is_made_of_parts_that_were_kept(void **state)
         rp__prefetch_close(ctx);
     }
     for (int i = 0; i < WEIGHTS; i++) rp_tensor_unref(slice[i]);
+    leave_pairs();
+}
+
+/* The bytes of a quantised whole pass through a part, too. */
+static void a_quantised_whole_is_made_of_parts(void **state)
+{
+    (void)state;
+    if (!in_pairs()) skip();
+    for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++) {
+        rp_tensor *whole = quantised(&(rp_meta){ t, 2, { 70, 256 } }, 9), *slice = bytes_of_slice(whole);
+        rp_attr_whole how = whole_attr(&whole->m);
+        call part, c;
+        forward(&rp_op_all_gather_far, &how, &slice, 1, &part);
+        forward(&rp_op_all_gather, &how, (rp_tensor *[]){ slice, part.out }, 2, &c);
+        assert_same_bits(c.out, whole);
+        end(&c);
+        end(&part);
+        rp_tensor_unref(slice);
+        rp_tensor_unref(whole);
+    }
     leave_pairs();
 }
 
@@ -463,9 +578,13 @@ int main(void)
         cmocka_unit_test(groups_that_hold_copies_sum_over_all_of_them),
         cmocka_unit_test(a_sum_that_is_scattered_has_the_gathered_gradient),
         cmocka_unit_test(a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one),
+        cmocka_unit_test(every_rank_gathers_the_bytes_of_a_quantised_whole),
+        cmocka_unit_test(what_is_no_slice_of_a_quantised_whole_is_refused),
+        cmocka_unit_test(a_quantised_head_that_comes_in_blocks_has_the_bits_of_a_whole_one),
         cmocka_unit_test(what_is_asked_for_ahead_is_what_is_gathered),
         cmocka_unit_test(nothing_is_gathered_before_its_pass),
         cmocka_unit_test(a_whole_is_made_of_parts_that_were_kept),
+        cmocka_unit_test(a_quantised_whole_is_made_of_parts),
         cmocka_unit_test(the_gradient_of_a_part_is_the_sum_over_those_who_are_far),
     };
 

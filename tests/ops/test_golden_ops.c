@@ -49,8 +49,8 @@ static const golden_op row[] = {
     { "swiglu", "swiglu", { "gate", "up" }, NULL },
     { "embedding", "embedding", { "w", "ids" }, NULL },
     { "rope", "rotary", { "x", "positions", "cos", "sin" }, NULL },
-    { "cross_entropy", "cross_entropy", { "x", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0, 0 } },
-    { "linear_cross_entropy", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, 7, 0, 0, 0, 0 } },
+    { "cross_entropy", "cross_entropy", { "x", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0, 0, 0 } },
+    { "linear_cross_entropy", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, 7, 0, 0, 0, 0, 0 } },
     { "route", "route", { "x" }, &(rp_attr_route){ 4, false } },
     { "route_renormalised", "route", { "x" }, &(rp_attr_route){ 4, true } },
     { "route_one", "route", { "x" }, &(rp_attr_route){ 1, false } },
@@ -59,7 +59,7 @@ static const golden_op row[] = {
     { "combine", "combine", { "rows", "weights", "choices" }, &(rp_attr_experts){ 6 } },
     { "expert_load", "expert_load", { "x", "choices" }, NULL },
     { "expert_load_padded", "expert_load", { "x", "choices", "starts" }, NULL },
-    { "linear_cross_entropy_capped", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0, 1.25 } },
+    { "linear_cross_entropy_capped", "linear_cross_entropy", { "x", "w", "target" }, &(rp_attr_cross_entropy){ 0.125f, -100, 0, 0, 0, 1.25, 0 } },
 };
 
 /* An input without a gradient in the file wants none: ids, positions, tables. */

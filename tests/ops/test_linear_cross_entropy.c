@@ -17,7 +17,7 @@ static rp_op_meta prepare(rp_ctx *ctx, rp_dtype dtype, int64_t rows, int64_t cla
     return m;
 }
 
-static const rp_attr_cross_entropy mean = { 1.0f / ROWS, -100, 0, 0, 0, 0 };
+static const rp_attr_cross_entropy mean = { 1.0f / ROWS, -100, 0, 0, 0, 0, 0 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -77,7 +77,7 @@ static void four_bytes_a_row_are_saved(void **state)
 static void kept_logits_take_their_bytes_and_no_product(void **state)
 {
     (void)state;
-    static const rp_attr_cross_entropy keeping = { 1.0f / ROWS, -100, 0, 1, 0, 0 };
+    static const rp_attr_cross_entropy keeping = { 1.0f / ROWS, -100, 0, 1, 0, 0, 0 };
     rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = true, .device = "cpu", .threads = 2 });
     rp_op_meta again = prepare(ctx, RP_BF16, ROWS, CLASSES, &mean, (bool[]){ true, true, false });
     rp_op_meta kept  = prepare(ctx, RP_BF16, ROWS, CLASSES, &keeping, (bool[]){ true, true, false });

@@ -122,7 +122,7 @@ static rp_status activated(chain *c, rp_tensor **out)
 
 static rp_status chain_loss(chain *c, rp_tensor **loss)
 {
-    rp_attr_cross_entropy mean = { 1.0f / ROWS, -100, 0, 0, 0, 0 };
+    rp_attr_cross_entropy mean = { 1.0f / ROWS, -100, 0, 0, 0, 0, 0 };
     rp_tensor *h = NULL, *logits = NULL;
     rp_status status = activated(c, &h);
 

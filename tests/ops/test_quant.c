@@ -16,7 +16,8 @@ typedef struct {
     bool no_grad;
 } quant_case;
 
-static const rp_attr_cross_entropy loss = { 0.25f, -100, 0, 0, 0, 0 }, chunks = { 0.25f, -100, 3, 0, 0, 0 }, capped = { 0.25f, -100, 3, 1, 0, 2 };
+static const rp_attr_cross_entropy loss = { 0.25f, -100, 0, 0, 0, 0, 0 }, chunks = { 0.25f, -100, 3, 0, 0, 0, 0 },
+                                   capped = { 0.25f, -100, 3, 1, 0, 2, 0 };
 
 /* Rows are 256 or 1280 wide: a whole number of blocks of every type, and two depth blocks that do not end with one of K. */
 static const quant_case cases[] = {

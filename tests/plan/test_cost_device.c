@@ -178,7 +178,7 @@ static double gather_seconds(const char *spec, int ranks, int copies, int64_t by
     assert_ok(ctx, rp__ranks_pretend(ctx, 0, ranks, copies));
     rp_cost_table *t    = device(ctx, spec);
     int64_t n           = bytes / 2;
-    rp_attr_whole whole = { 1, { n } };
+    rp_attr_whole whole = { 1, { n }, 0 };
     rp_meta slice       = rp_meta_1d(RP_BF16, rp__slice_here(ctx, n).room);
     rp_tensor *in;
     assert_ok(ctx, rp_tensor_new(ctx, &slice, RP_MEM_PARAM, &in));

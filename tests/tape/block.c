@@ -73,7 +73,7 @@ rp_tensor *model_forward(block_model *m, block_regions regions)
         x = y;
     }
     if (around) assert_ok(m->ctx, rp__region_end(m->ctx));
-    loss = call_op(m->ctx, "linear_cross_entropy", &(rp_attr_cross_entropy){ 1.0f / T, -100, 0, 0, 0, 0 }, x, m->head, m->labels, NULL);
+    loss = call_op(m->ctx, "linear_cross_entropy", &(rp_attr_cross_entropy){ 1.0f / T, -100, 0, 0, 0, 0, 0 }, x, m->head, m->labels, NULL);
     rp_tensor_unref(x);
     return loss;
 }

@@ -266,7 +266,7 @@ static rp_status run_steps(const graph *g, const nesting *regions, rp_ctx *ctx, 
 rp_status graph_forward(const graph *g, const nesting *regions, rp_ctx *ctx, const graph_leaves *leaves, rp_tensor **loss)
 {
     rp_tensor *value[MOST_VALUES] = { 0 }, *x = NULL;
-    rp_attr_cross_entropy mean = { 1.0f / SIDE, -100, 0, 0, 0, 0 };
+    rp_attr_cross_entropy mean = { 1.0f / SIDE, -100, 0, 0, 0, 0, 0 };
 
     rp__tape_ctx(ctx)->pass++;
     memcpy(value, leaves->at, sizeof leaves->at);

@@ -57,11 +57,11 @@ static const struct { const char *name; bool (*serves[2])(const rp_op_meta *m); 
 #undef RP_GPU_OP
 };
 
-/* No kernel decodes quantised weights. */
+/* No kernel decodes quantised weights. Bytes are slices of one, which collectives only move. */
 static bool reads_quant(const rp_op_meta *m)
 {
     for (int i = 0; i < m->n_in; i++)
-        if (rp__is_quant(m->in[i].dtype)) return true;
+        if (rp__is_quant(m->in[i].dtype) || (m->in[i].dtype == RP_U8 && !(m->op->flags & RP_OP_COLLECTIVE))) return true;
     return false;
 }
 
