@@ -260,6 +260,7 @@ static rp_status make_config(rp_ctx *ctx, const char *path, rp_report *report, j
 
     rp_status status = rp__model_files_open(ctx, path, NULL, report, &files);
     if (status == RP_OK) status = rp__model_files_quantise(files, true, RP_F32);
+    if (status == RP_OK) status = rp__model_files_map(files);
     if (status == RP_OK) status = rp__model_files_config(files, &config);
     if (status == RP_OK) status = rp__stand_in_config(ctx, &config, out);
     rp__model_config_drop(&config);

@@ -50,7 +50,6 @@ typedef struct {
 typedef struct {
     rp_dtype dtype;                     /* of all of them; RP_F32: of none, … */
     json_t *types;                      /* … or, if not NULL, of those that are quantised in the files: our path to rp_dtype. Owned */
-    bool by_glob;                       /* types has globs of paths: files do not exist, and a config lists their types (stand_in.c) */
     bool all_frozen;
     int n_frozen;
     const char *const *frozen;          /* borrowed until the model is built */
@@ -96,6 +95,7 @@ typedef struct {
     rp_adapter_config adapter;          /* from a recipe or from an adapter's files, not from config.json */
     rp_quant_config quant;              /* from a recipe, too */
     json_t *mapped;                     /* of frozen weights: those that stay in the files, if they have this dtype: our path to rp_dtype; NULL: none. Owned */
+    bool by_glob;                       /* mapped and quant.types have globs of paths: files do not exist, and a config lists their types (stand_in.c) */
     json_t *source;                     /* config.json, or a wrapper's text_config, with the overrides applied; export writes it. Owned */
 } rp_model_config;
 

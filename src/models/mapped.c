@@ -57,7 +57,7 @@ bool rp__weight_is_mapped(const rp_model_config *config, const rp_module *m, con
 
     if (!config->mapped || !rp__mem_on_host(m->ctx->space[0]) || !rp_meta_elems(meta)) return false;
     snprintf(path, sizeof path, "%s.%s", m->path, name);
-    const json_t *type = json_object_get(config->mapped, path);
+    const json_t *type = rp__type_listed(config, config->mapped, path);
     return type && (rp_dtype)json_integer_value(type) == meta->dtype && rp__weight_is_frozen(config, m, path);
 }
 

@@ -52,20 +52,20 @@ static bool takes(const rp_model_config *c, const char *path)
     return c->quant.dtype != RP_NF4 && (!strcmp(path, "tok_embeddings.weight") || !strcmp(path, "output.weight"));
 }
 
-static const json_t *type_at(const rp_quant_config *q, const char *path)
+const json_t *rp__type_listed(const rp_model_config *c, const json_t *types, const char *path)
 {
-    const json_t *type = json_object_get(q->types, path);
+    const json_t *type = json_object_get(types, path);
     const char *glob;
     json_t *other;
 
-    json_object_foreach(q->types, glob, other)
-        if (q->by_glob && !type && rp__glob(glob, path)) type = other;
+    json_object_foreach((json_t *)types, glob, other)
+        if (c->by_glob && !type && rp__glob(glob, path)) type = other;
     return type;
 }
 
 static rp_dtype chosen(const rp_model_config *c, const char *path, rp_dtype otherwise)
 {
-    const json_t *type = type_at(&c->quant, path);
+    const json_t *type = rp__type_listed(c, c->quant.types, path);
 
     if (c->quant.types) return type ? (rp_dtype)json_integer_value(type) : otherwise;
     return rp__is_quant(c->quant.dtype) && takes(c, path) ? c->quant.dtype : otherwise;

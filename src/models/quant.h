@@ -11,6 +11,9 @@
 /* The dtype in which the weight `name` [.., out, in] of a linear layer, an embedding or experts is stored. */
 rp_dtype rp__quant_stored(const rp_model_config *config, const rp_module *m, const char *name, const rp_meta *meta);
 
+/* The type of the weight at this path in a list of the config: quant.types or mapped. NULL: none is listed. */
+const json_t *rp__type_listed(const rp_model_config *config, const json_t *types, const char *path);
+
 /* List the tensors of a model's files: an object of our paths. `note` adds the entry of a tensor, or returns RP_ERR_MEMORY. Needs the fields of
  * rp__weights_pair, without the model. *out is yours. errors RP_ERR_MEMORY */
 typedef rp_status rp_note_type(const rp_weight_loader *l, json_t *types, const char *path, rp_file_tensor t);
@@ -23,9 +26,9 @@ rp_status rp__quant_types(rp_weight_loader *l, json_t **out);
 
 /* Whether the value of `quantization_config` lists types of weights. */
 bool rp__stand_in_is_valid(const json_t *field);
-/* Store frozen weights in the types that the config lists. quant.types is NULL if it lists none. errors RP_ERR_MEMORY */
-rp_status rp__stand_in_take(rp_ctx *ctx, rp_model_config *config);
-/* Make the config.json that lists the types in config->quant.types. *out is yours. errors RP_ERR_MEMORY */
+/* Set quant.types (keep) and mapped to the types that the config lists; NULL: it lists none. errors RP_ERR_MEMORY */
+rp_status rp__stand_in_take(rp_ctx *ctx, rp_model_config *config, bool keep, bool mapped);
+/* Make the config.json that lists the types in config->quant.types and config->mapped. *out is yours. errors RP_ERR_MEMORY */
 rp_status rp__stand_in_config(rp_ctx *ctx, const rp_model_config *config, json_t **out);
 
 /* ---- codes of bitsandbytes ---- */

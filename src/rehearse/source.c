@@ -123,9 +123,8 @@ rp_status rp__source_store(const rp_recipe *r, rp_model_files *files)
 void rp__source_quantise_config(const rp_recipe *r, rp_model_config *config)
 {
     json_decref(config->quant.types);
-    config->quant.types   = NULL;
-    config->quant.by_glob = false;
-    config->quant.dtype   = quantized[r->model.quantize];
+    config->quant.types = NULL;
+    config->quant.dtype = quantized[r->model.quantize];
 }
 
 static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
@@ -142,13 +141,15 @@ static rp_status read_files(rp_ctx *ctx, const rp_recipe *r, rp_report *report, 
 static rp_status read_shapes(rp_ctx *ctx, const rp_recipe *r, rp_report *report, rp_model_source *out)
 {
     bool keep = r->model.quantize == RP_QUANTIZE_KEEP;
+    rp_model_config *config = &out->config;
 
-    RP_CHECK(ctx, !r->model.mapped, RP_ERR_CONFIG, "'model.mapped' leaves weights in the files of 'model.path', and they are not there");
-    RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, &out->config));
-    rp__source_quantise_config(r, &out->config);
-    if (keep) RP_TRY(rp__stand_in_take(ctx, &out->config));
-    RP_CHECK(ctx, !keep || out->config.quant.types, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they are not "
+    RP_TRY(rp__model_config_load(ctx, r->model.config, r->model.overrides, report, config));
+    rp__source_quantise_config(r, config);
+    RP_TRY(rp__stand_in_take(ctx, config, keep, r->model.mapped));
+    RP_CHECK(ctx, !keep || config->quant.types, RP_ERR_CONFIG, "'model.quantize: keep' stores weights as the files of 'model.path' do, and they are not "
              "there: name a type, or a 'model.stand_in' that 'reprise inspect MODEL --config' printed");
+    RP_CHECK(ctx, !r->model.mapped || config->mapped, RP_ERR_CONFIG, "'model.mapped' leaves weights in the files of 'model.path', and they are not there: name "
+             "a 'model.stand_in' that 'reprise inspect MODEL --config' printed");
     return RP_OK;
 }
 

@@ -60,6 +60,18 @@ reprise train r.yaml model.quantize=int4
 #>       "layers.*.mlp.up.weight": "q4_k",
 #>       "layers.*.mlp.down.weight": "q4_k",
 #>       "output.weight": "q4_k"
+#>     },
+#>     "mapped": {
+#>       "tok_embeddings.weight": "q4_k",
+#>       "layers.*.attn_norm.weight": "fp32",
+#>       "layers.*.attn.v.weight": "q4_k",
+#>       "layers.*.attn.output.weight": "q4_k",
+#>       "layers.*.mlp_norm.weight": "fp32",
+#>       "layers.*.mlp.gate.weight": "q4_k",
+#>       "layers.*.mlp.up.weight": "q4_k",
+#>       "layers.*.mlp.down.weight": "q4_k",
+#>       "norm.weight": "fp32",
+#>       "output.weight": "q4_k"
 #>     }
 #>   }
 #> }

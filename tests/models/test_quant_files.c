@@ -278,6 +278,7 @@ static rp_status make_stand_in(const char *path, rp_model_config *of_files, json
     rp__report_open(&report, ctx);
     rp_status status = rp__model_files_open(ctx, path, NULL, &report, &files);
     if (status == RP_OK) status = rp__model_files_quantise(files, true, RP_F32);
+    if (status == RP_OK) status = rp__model_files_map(files);
     if (status == RP_OK) status = rp__model_files_config(files, of_files);
     if (status == RP_OK) status = rp__stand_in_config(ctx, of_files, out);
     rp__model_files_close(files);
@@ -291,13 +292,14 @@ static rp_status read_stand_in(const json_t *json, rp_model_config *out)
 
     rp__report_open(&report, ctx);
     rp_status status = rp__model_config_parse(ctx, "stand-in", json, NULL, &report, out);
-    if (status == RP_OK) status = rp__stand_in_take(ctx, out);
+    if (status == RP_OK) status = rp__stand_in_take(ctx, out, true, true);
     rp__report_close(&report);
     return status;
 }
 
-static const struct { const char *path; int globs, paths; } stand_ins[] = {
-    { "gguf/grouped.gguf", 3, 1 }, { "gguf/gpt2.gguf", 2, 2 }, { "nf4", 7, 0 }, { "gguf/qwen3.gguf", 0, 0 },
+/* mapped: weights that can stay in the files. */
+static const struct { const char *path; int globs, paths, mapped; } stand_ins[] = {
+    { "gguf/grouped.gguf", 3, 1, 3 }, { "gguf/gpt2.gguf", 2, 2, 5 }, { "nf4", 7, 0, 0 }, { "gguf/qwen3.gguf", 0, 0, 0 },
 };
 
 static void a_stand_in_stores_weights_as_the_files_do(void **state)
@@ -310,17 +312,21 @@ static void a_stand_in_stores_weights_as_the_files_do(void **state)
     for (int i = 0; i < RP_COUNT(stand_ins); i++) {
         rp_model_config files = { .family = NULL }, stand_in = { .family = NULL };
         json_t *json          = NULL;
-        int globs = 0, paths = 0;
+        int globs = 0, paths = 0, mapped = 0;
         assert_ok(ctx, make_stand_in(golden_path(path, stand_ins[i].path), &files, &json));
         json_object_foreach(json_object_get(json_object_get(json, "quantization_config"), "types"), key, type) (*(strchr(key, '*') ? &globs : &paths))++;
         assert_int_equal(globs, stand_ins[i].globs);
         assert_int_equal(paths, stand_ins[i].paths);
         assert_ok(ctx, read_stand_in(json, &stand_in));
-        assert_true((stand_in.quant.types != NULL) == (globs + paths > 0));
+        assert_non_null(stand_in.quant.types);
         rp_model *a = shapes_of(&files), *b = shapes_of(&stand_in);
         assert_int_equal(rp__model_n_params(a), rp__model_n_params(b));
-        for (int k = 0; k < rp__model_n_params(a); k++)
-            if (rp__model_param(a, k)->whole.dtype != rp__model_param(b, k)->whole.dtype) fail_msg("%s: %s", path, rp__model_param(a, k)->path);
+        for (int k = 0; k < rp__model_n_params(a); k++) {
+            const rp_param *x = rp__model_param(a, k), *y = rp__model_param(b, k);
+            if (x->whole.dtype != y->whole.dtype || x->mapped != y->mapped) fail_msg("%s: %s", path, x->path);
+            mapped += x->mapped;
+        }
+        assert_int_equal(mapped, stand_ins[i].mapped);
         rp__model_free(a);
         rp__model_free(b);
         rp__model_config_drop(&files);
@@ -334,7 +340,9 @@ static void types_that_do_not_exist_are_refused(void **state)
     static const char *const wrong[] = {
         "{\"quant_method\": \"reprise\"}", "{\"quant_method\": \"reprise\", \"types\": {\"output.weight\": \"q9_0\"}}",
         "{\"quant_method\": \"reprise\", \"types\": {\"output.weight\": 8}}", "{\"quant_method\": \"reprise\", \"types\": [\"q8_0\"]}",
-        "{\"quant_method\": \"gguf\", \"types\": {\"output.weight\": \"q8_0\"}}",
+        "{\"quant_method\": \"gguf\", \"types\": {\"output.weight\": \"q8_0\"}}", "{\"quant_method\": \"reprise\", \"types\": {\"output.weight\": \"bf16\"}}",
+        "{\"quant_method\": \"reprise\", \"types\": {}, \"mapped\": {\"output.weight\": \"q9_0\"}}",
+        "{\"quant_method\": \"reprise\", \"types\": {}, \"mapped\": [\"q8_0\"]}", "{\"quant_method\": \"reprise\", \"mapped\": {}}",
     };
     char path[RP_GOLDEN_PATH];
     int64_t size;
