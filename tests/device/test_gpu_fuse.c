@@ -295,6 +295,25 @@ static void more_launches_than_one_has_room_for_are_a_few(void **state)
     assert_fuses((program){ .dtype = RP_F32 }, many_sums, 2 * MANY_SUMS, 8);
 }
 
+/* Its launches wait when its copy comes. */
+static void sum_for_the_host(program *p)
+{
+    float *x = numbers(p, 300);
+    const float *host = (const float *)(const void *)p->b[0].host;
+    double sum = -1, wanted = 0;
+
+    p->k->sum_squares(RP_F32, x, 0, 300, &sum, &p->ctx->on);
+    rp__mem_sync(p->ctx);
+    for (int i = 0; i < 300; i++) wanted += (double)host[i] * (double)host[i];
+    assert_true(wanted > 0 && fabs(sum - wanted) < 1e-9 * wanted);
+}
+
+static void a_sum_is_made_before_the_host_gets_it(void **state)
+{
+    (void)state;
+    assert_fuses((program){ .dtype = RP_F32 }, sum_for_the_host, 2, 2);
+}
+
 /* ---- products ---- */
 
 enum { INDEPENDENT, ONE_RESULT, PARTS };
@@ -536,6 +555,7 @@ int main(void)
         cmocka_unit_test(independent_rotations_are_one_launch),
         cmocka_unit_test(updates_of_many_parameters_are_one_launch),
         cmocka_unit_test(more_launches_than_one_has_room_for_are_a_few),
+        cmocka_unit_test(a_sum_is_made_before_the_host_gets_it),
         cmocka_unit_test(independent_products_are_one_launch),
         cmocka_unit_test(a_product_and_its_sum_are_one_launch),
         cmocka_unit_test(launches_with_something_between_them_stay_apart),
