@@ -27,6 +27,7 @@
 
 #include "base/convert.h"
 #include "base/quant.h"
+#include "base/quant_layout.h"
 
 #define QK 32               /* elements per block of the types without K */
 #define QK_K 256            /* elements per block of the types with K */
@@ -99,17 +100,6 @@ static inline void rp__decode_q8_0(const uint8_t *restrict from, int64_t n, floa
     }
 }
 
-/* Scale and minimum j of eight, 6 bits each. The last four of each are spread over three bytes. */
-static inline void scale_at(const uint8_t *packed, int j, float d, float m, float *scale, float *least)
-{
-    const uint8_t *low = packed, *mid = packed + 4, *top = packed + 8;
-    int s = j < 4 ? low[j] & 63 : (top[j - 4] & 15) | (low[j - 4] >> 6) << 4;
-    int t = j < 4 ? mid[j] & 63 : (top[j - 4] >> 4) | (mid[j - 4] >> 6) << 4;
-
-    *scale = d * (float)s;
-    *least = m * (float)t;
-}
-
 /* Two sub-blocks of 32 elements share 32 bytes: one has the low nibbles, the other the high nibbles. */
 static inline void rp__decode_q4_k(const uint8_t *restrict from, int64_t n, float *restrict to)
 {
@@ -169,12 +159,6 @@ static inline void rp__decode_q2_k(const uint8_t *restrict from, int64_t n, floa
     }
 }
 
-/* Scale j of sixteen: nibble j / 8 of byte j % 8, and pair j / 4 of byte 8 + j % 4. */
-static inline int scale_of_16(const uint8_t *packed, int j)
-{
-    return ((packed[j % 8] >> j / 8 * 4 & 15) | (packed[8 + j % 4] >> j / 4 * 2 & 3) << 4) - 32;
-}
-
 static inline void rp__decode_q3_k(const uint8_t *restrict from, int64_t n, float *restrict to)
 {
     for (; n > 0; n -= QK_K, from += 110, to += QK_K) {
@@ -187,8 +171,7 @@ static inline void rp__decode_q3_k(const uint8_t *restrict from, int64_t n, floa
     }
 }
 
-/* The steps widen away from zero, where weights are rarer. */
-static const int8_t curve[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+static const int8_t curve[16] = { RP_IQ4_CURVE };
 
 static inline void through_table(const int8_t *value, const uint8_t *restrict nibbles, int half, float scale, float *restrict to)
 {

@@ -187,9 +187,10 @@ static void fast_backward(const rp_op_call *c, const int32_t *first, void *scrat
 
 static void grouped_forward(const rp_op_call *c, const int32_t *first)
 {
-    rp_gemm g = product_forward(c->meta, rows_of(c->meta));
+    rp_gemm g     = product_forward(c->meta, rows_of(c->meta));
+    const void *w = rp__weight_at(c, W, 0, &g);
 
-    rp__op_kernels(c)->grouped_gemm(&g, first, experts_of(c->meta), rp__data(c->in[X]), rp__data(c->in[W]), rp__data(c->out[Y]));
+    rp__op_kernels(c)->grouped_gemm(&g, first, experts_of(c->meta), rp__data(c->in[X]), w, rp__data(c->out[Y]));
 }
 
 static void grouped_backward(const rp_op_call *c, const int32_t *first)
@@ -198,7 +199,10 @@ static void grouped_backward(const rp_op_call *c, const int32_t *first)
     rp_gemm dw = product_dw(c->meta, rows_of(c->meta), rp__grad_dtype(c, W), c->grad_adds[W]);
     int64_t n  = experts_of(c->meta);
 
-    if (c->grad_in[X]) rp__op_kernels(c)->grouped_gemm(&dx, first, n, rp__data(c->grad_out[Y]), rp__data(c->in[W]), rp__data(c->grad_in[X]));
+    if (c->grad_in[X]) {        /* otherwise the call may lack w */
+        const void *w = rp__weight_at(c, W, 0, &dx);
+        rp__op_kernels(c)->grouped_gemm(&dx, first, n, rp__data(c->grad_out[Y]), w, rp__data(c->grad_in[X]));
+    }
     if (c->grad_in[W]) rp__op_kernels(c)->grouped_gemm(&dw, first, n, rp__data(c->grad_out[Y]), rp__data(c->in[X]), rp__data(c->grad_in[W]));
 }
 

@@ -2,6 +2,7 @@
 /* ctest: level-free */
 #include "quant_test.h"
 
+#include "device/emulate/emulate.h"
 #include "kernels/kernels.h"
 #include "ops/call.h"
 
@@ -47,11 +48,14 @@ static rp_meta meta_of(const quant_case *c, int i, rp_dtype dtype)
 
 static rp_tensor *drawn(rp_ctx *ctx, rp_meta m, int limit, unsigned seed)
 {
+    int64_t n = rp_meta_elems(&m);
+    double *v = malloc((size_t)(n + 1) * sizeof *v);
     rp_tensor *t;
 
     assert_ok(ctx, rp_tensor_new(ctx, &m, RP_MEM_TEMP, &t));
-    for (int64_t e = 0; e < rp_meta_elems(&m); e++)
-        rp_elem_put(t, e, m.dtype == RP_I32 ? (double)(quant_draw(&seed) % (unsigned)limit) : (double)quant_draw(&seed) / 8388608.0 - 1);
+    for (int64_t e = 0; e < n; e++) v[e] = m.dtype == RP_I32 ? (double)(quant_draw(&seed) % (unsigned)limit) : (double)quant_draw(&seed) / 8388608.0 - 1;
+    assert_ok(ctx, rp_tensor_write(t, v, n));
+    free(v);
     return t;
 }
 
@@ -68,6 +72,7 @@ static void run_call(run *r, rp_ctx *ctx, const quant_case *c, rp_dtype dtype, r
         want[i]  = !c->no_grad && i != c->weight && !(c->ints && i == c->ints);
     }
     assert_ok(ctx, rp__op_prepare(ctx, op, c->attr, r->in, c->n_in, true, want, &r->m));
+    if (rp_meta_elems(&r->m.in[0])) assert_false(rp__op_falls_back(&r->m));
     assert_ok(ctx, rp__op_forward(&r->m, (rp_op_stream){ 0 }, false, r->in, r->out, r->slot));
     if (c->no_grad) return;
     r->grad_out[0] = drawn(ctx, r->m.out[0], 0, 77);
@@ -95,7 +100,8 @@ static void assert_same(const quant_case *c, const rp_quant_type *type, rp_dtype
 {
     if (!expected) return;
     if (memcmp(test_bytes(got), test_bytes(expected), (size_t)rp_meta_bytes(&expected->m)))
-        fail_msg("%s (%s) on %s in %s at %s: %s differs", c->op, c->name, type->name, rp_dtype_name(dtype), rp__kernels(expected->ctx)->level, what);
+        fail_msg("%s (%s) on %s in %s at %s, %s: %s differs", c->op, c->name, type->name, rp_dtype_name(dtype), rp__kernels(expected->ctx)->level,
+                 rp__emulate_schedule_name(rp__emulate_get_schedule()), what);
 }
 
 static void check_case(rp_ctx *ctx, const quant_case *c, const rp_quant_type *type, rp_dtype dtype, bool adds)
@@ -123,10 +129,14 @@ static void check_turned(rp_ctx *ctx, const rp_quant_type *type, rp_dtype dtype)
     const quant_case norms = { "weight_norm", "in, out", &(rp_attr_weight_norm){ 1.5f, true }, 3, 0, { { OUT, IN }, { 3, IN }, { OUT, 3 } }, 0, 0, true };
     rp_meta m = rp_meta_2d(type->dtype, OUT, IN), turned = rp_meta_2d(dtype, IN, OUT);
     rp_tensor *weight = quant_tensor(ctx, &m, 5), *plain;
+    double *v         = malloc(2 * OUT * IN * sizeof *v), *w = v + OUT * IN;
     run quant, same;
 
+    assert_ok(ctx, rp_tensor_read(weight, w, OUT * IN));
+    for (int64_t e = 0; e < OUT * IN; e++) v[e % IN * OUT + e / IN] = w[e];
     assert_ok(ctx, rp_tensor_new(ctx, &turned, RP_MEM_PARAM, &plain));
-    for (int64_t e = 0; e < OUT * IN; e++) rp_elem_put(plain, e % IN * OUT + e / IN, rp_elem_get(weight, e));
+    assert_ok(ctx, rp_tensor_write(plain, v, OUT * IN));
+    free(v);
     run_call(&quant, ctx, &norms, dtype, weight, false);
     run_call(&same, ctx, &norms, dtype, plain, false);
     assert_same(&norms, type, dtype, "the output", quant.out[0], same.out[0]);
@@ -151,13 +161,68 @@ static void check_level(const rp_kernels *table, int threads)
     rp__kernels_force(NULL);
 }
 
+/* A GPU has kernels of its own, whatever the level of the CPU. */
+static int levels_of(const rp_kernels **level)
+{
+    rp_ctx *ctx = test_ctx(NULL);
+    int n       = rp__kernels_levels(level, RP_MAX_LEVELS);
+    bool gpu    = ctx->device[0]->runs != NULL;
+
+    test_ctx_free(ctx);
+    return gpu ? 1 : n;
+}
+
 static void quantised_weights_give_the_bits_of_dequantised_ones_at_every_level(void **state)
 {
     (void)state;
     const rp_kernels *level[RP_MAX_LEVELS];
-    int n = rp__kernels_levels(level, RP_MAX_LEVELS);
+    int n = levels_of(level);
 
     for (int i = 0; i < n; i++) check_level(level[i], 1 + i % 2);
+}
+
+/* ---- the kernels of a GPU ---- */
+
+/* The larger tile of tensor cores, for y = x w' and for dx = dy w. */
+static const quant_case large[] = {
+    { "matmul", "large tiles", &(rp_attr_matmul){ true }, 2, 1, { { 968, 64 }, { 1096, 64 } }, 0, 0, false },
+    { "matmul", "large tiles of dx", &(rp_attr_matmul){ true }, 2, 1, { { 1024, 1024 }, { 24, 1024 } }, 0, 0, false },
+};
+
+static void check_schedule(rp_ctx *ctx, rp_emulate_schedule schedule)
+{
+    rp__emulate_set_schedule(schedule);
+    for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++)
+        for (int d = 0; d < 2; d++) {
+            for (int i = 0; i < RP_COUNT(cases); i++)
+                if (!test_takes_samples() || ((int)t + i + d + (int)schedule) % 8 == 0)
+                    check_case(ctx, &cases[i], rp__quant_type(t), d ? RP_BF16 : RP_F32, (i + (int)schedule) % 2);
+            if (!test_takes_samples() || ((int)t + d) % RP_EMULATE_SCHEDULES == (int)schedule) check_turned(ctx, rp__quant_type(t), d ? RP_BF16 : RP_F32);
+        }
+}
+
+static void a_gpus_kernels_give_the_bits_of_dequantised_weights_in_every_schedule(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+
+    (void)state;
+    for (int s = 0; s < RP_EMULATE_SCHEDULES; s++) check_schedule(ctx, (rp_emulate_schedule)s);
+    rp__emulate_set_schedule(RP_EMULATE_FORWARD);
+    test_ctx_free(ctx);
+}
+
+static void so_do_a_gpus_large_tiles(void **state)
+{
+    static const rp_dtype types[][2] = { { RP_Q5_1, RP_NF4 }, { RP_Q6_K, RP_NF4 } };
+
+    (void)state;
+    test_leave_to_full();
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+    rp__emulate_set_schedule(RP_EMULATE_GREEDY);
+    for (int i = 0; i < RP_COUNT(large); i++)
+        for (int t = 0; t < 2; t++) check_case(ctx, &large[i], rp__quant_type(types[i][t]), RP_BF16, t);
+    rp__emulate_set_schedule(RP_EMULATE_FORWARD);
+    test_ctx_free(ctx);
 }
 
 /* Each element of a reference decodes a block. */
@@ -192,6 +257,7 @@ static void check_embedding(rp_ctx *ctx, rp_dtype dtype)
 
     assert_ok(ctx, rp__op_prepare(ctx, rp__op_find("embedding"), NULL, (rp_tensor *[]){ table, ids }, 2, true, NULL, &call));
     assert_int_equal(call.out[0].dtype, RP_F32);
+    assert_false(rp__op_falls_back(&call));
     assert_ok(ctx, rp__op_forward(&call, (rp_op_stream){ 0 }, false, (rp_tensor *[]){ table, ids }, &y, slot));
     assert_ok(ctx, rp__op_prepare(ctx, rp__op_find("embedding"), NULL, (rp_tensor *[]){ plain, ids }, 2, true, NULL, &call));
     assert_ok(ctx, rp__op_forward(&call, (rp_op_stream){ 0 }, false, (rp_tensor *[]){ plain, ids }, &same, slot));
@@ -200,11 +266,24 @@ static void check_embedding(rp_ctx *ctx, rp_dtype dtype)
     for (int i = 0; i < RP_COUNT(all); i++) rp_tensor_unref(all[i]);
 }
 
+static void rows_of_a_table_on_a_gpu_are_its_numbers(void **state)
+{
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+
+    (void)state;
+    for (int s = 0; s < RP_EMULATE_SCHEDULES; s++) {
+        rp__emulate_set_schedule((rp_emulate_schedule)s);
+        for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++) check_embedding(ctx, t);
+    }
+    rp__emulate_set_schedule(RP_EMULATE_FORWARD);
+    test_ctx_free(ctx);
+}
+
 static void rows_of_a_quantised_table_are_its_numbers(void **state)
 {
     (void)state;
     const rp_kernels *level[RP_MAX_LEVELS + 1];
-    int n = rp__kernels_levels(level, RP_MAX_LEVELS);
+    int n = levels_of(level);
 
     level[n++] = rp__kernels_none();
     for (int i = 0; i < n; i++) {
@@ -272,7 +351,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantised_weights_give_the_bits_of_dequantised_ones_at_every_level),
         cmocka_unit_test(references_give_the_bits_of_dequantised_weights),
+        cmocka_unit_test(a_gpus_kernels_give_the_bits_of_dequantised_weights_in_every_schedule),
+        cmocka_unit_test(so_do_a_gpus_large_tiles),
         cmocka_unit_test(rows_of_a_quantised_table_are_its_numbers),
+        cmocka_unit_test(rows_of_a_table_on_a_gpu_are_its_numbers),
         cmocka_unit_test(a_quantised_weight_has_no_gradient),
         cmocka_unit_test(a_quantised_tensor_is_read_and_counted_but_not_written_or_cut),
     };

@@ -1,6 +1,6 @@
 /* Claims about training beside quantised weights: a step has the bits of the same step on the weights dequantised into the run's dtype, for every type,
- * family and way to checkpoint, and the weights take the bytes of their blocks. Weights that stay in their files (model.mapped) change
- * no bit either, and a file that changes under a run ends it. */
+ * family and way to checkpoint, and the weights take the bytes of their blocks. A GPU computes every op of it. Weights that stay in their
+ * files (model.mapped) change no bit either, and a file that changes under a run ends it. */
 /* ctest: thread-free cost=20 */
 #include "loop_test.h"
 
@@ -183,6 +183,21 @@ static void check_ledger(const run *r, bool quantised)
     assert_int_equal(is_quantised(r->trainer), quantised);
 }
 
+/* A GPU computes every op of a step. */
+static void check_gpu(const rp_recipe *recipe)
+{
+    rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1, .shapes_only = true });
+    rp_report report;
+    rp_forecast f;
+
+    rp__report_open(&report, shapes);
+    assert_ok(shapes, rp__recipe_forecast(shapes, recipe, &(rp_forecast_options){ 0 }, &report, &f));
+    assert_int_equal(f.explain.host_fallback_ops, 0);
+    rp__forecast_close(&f);
+    rp__report_close(&report);
+    test_ctx_free(shapes);
+}
+
 static run open_list(const list *s, const char *out)
 {
     const char *all[MOST + 1] = { 0 };
@@ -193,10 +208,12 @@ static run open_list(const list *s, const char *out)
 
 static void run_list(const list *s, const char *out)
 {
-    run r = open_list(s, out);
+    run r          = open_list(s, out);
+    bool quantised = strcmp(s->text[QUANTIZE], "model.quantize=null") != 0;
 
     assert_ok(r.ctx, r.status);
-    check_ledger(&r, strcmp(s->text[QUANTIZE], "model.quantize=null") != 0);
+    check_ledger(&r, quantised);
+    if (quantised) check_gpu(r.recipe);
     assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
     run_close(&r);
 }
@@ -277,6 +294,42 @@ static void models_that_are_quantised_while_they_are_read_train_with_the_bits_of
             compare(name, families[f].name, types[t].name, (f + t) % 3 ? "bf16" : "fp32", more[f]);
         }
     }
+}
+
+/* ---- on a GPU ---- */
+
+static void compare_on_gpu(const char *plain, const char *path, const char *quantize, const char *dtype, const char *way)
+{
+    list s = settings_of(plain, "null", dtype, way);
+
+    add(&s, "device=emu");
+    run_list(&s, "plain");
+    s = settings_of(path, quantize, dtype, way);
+    add(&s, "device=emu");
+    run_list(&s, "quantised");
+    assert_same_run("plain", "quantised");
+    assert_true(reserved("quantised") < reserved("plain"));
+    drop("plain");
+    drop("quantised");
+}
+
+/* Each type with one family; `make check` takes one type for each family. */
+static void a_gpu_trains_with_the_bits_of_dequantised_weights(void **state)
+{
+    (void)state;
+    leave_out_references();
+    for (int f = 0; f < RP_COUNT(families); f++) {
+        make_model(&families[f]);
+        for (rp_dtype t = RP_Q4_0; t < RP_NF4_FP32; t++) {
+            if ((int)t % RP_COUNT(families) != f || (test_takes_samples() && (int)t / RP_COUNT(families) != 2)) continue;
+            make_gguf(&families[f], rp__quant_type(t), "model.gguf");
+            for (int d = 0; d < 2; d++)
+                if (!test_takes_samples() || d == f % 2)
+                    compare_on_gpu("model.gguf", "model.gguf", "keep", d ? "bf16" : "fp32", more[(f + 1) % RP_COUNT(more)]);
+        }
+    }
+    make_dequantised(&families[0], RP_NF4, "dequantised");
+    compare_on_gpu("dequantised", families[0].name, "nf4", "bf16", more[0]);
 }
 
 /* ---- final folders ---- */
@@ -585,6 +638,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_type_of_gguf_trains_with_the_bits_of_dequantised_weights),
         TEST(models_that_are_quantised_while_they_are_read_train_with_the_bits_of_what_was_stored),
+        TEST(a_gpu_trains_with_the_bits_of_dequantised_weights),
         TEST(a_merged_model_is_that_of_the_dequantised_weights),
         TEST(layers_that_are_frozen_without_adapters_are_quantised_and_the_others_trained),
         TEST(without_frozen_weights_the_key_is_refused),

@@ -11,8 +11,11 @@
 #define PACK 8
 #define FLAT_THREADS 256        /* of a block of the kernels over single elements */
 #define ROW_THREADS 256         /* of a block of the kernels over rows: one row of 256 threads or eight rows of 32 */
+#define EXPERTS_THREADS 256
 #define MSE_BLOCK 4096          /* RP_MSE_BLOCK */
 #define GPU_PARTS 128           /* parts of rows whose sums are added in order */
+#define ATTENTION_TILE 64       /* queries that share an entry of the table of ranges */
+#define ATTENTION_STEP_BITS 42
 
 /* The step block (device/launch.h). The host writes the values, kernels the results. Numbers of equal size lie together, so there is no padding. */
 typedef struct { i64 step, sample_base; } step_stream;                      /* of random numbers: rp_stream */
@@ -59,6 +62,39 @@ typedef struct { u64 x, y, which; i64 outer, n, inner; float factor; int dtype, 
 typedef struct { u64 x, dy, to; i64 rows, n; int dtype, to_dtype, adds, packed, team, padding; } softmax_args;
 typedef struct { u64 logits, starts, sums, dx; i64 rows, n, each; int dtype, dx_dtype, adds, packed, team, padding; } softmax_sums_args;
 typedef struct { u64 logits, weights, choices, dweights, dlogits; i64 rows, n, k; int dtype, d_dtype, adds, renormalise; } route_args;
+typedef struct { u64 choices, first, place; i64 slots; } experts_order_args;
+typedef struct { u64 choices, starts, sums, loads; i64 rows, k, n, blocks; } expert_loads_args;
+typedef struct { u64 loss, loads, labels, total, dloads, weight; double factor; i64 count, n; int ignore, adds; } balance_args;
+typedef struct {
+    u64 x, w, b, running_mean, running_var, y, mean, rstd, dy, dx, dw, db;
+    i64 rows, n;
+    float eps, momentum;
+    int train, moves, dtype, dx_dtype, dw_dtype, db_dtype, dx_adds, dw_adds, db_adds, padding;
+} batch_norm_args;
+
+/* A tensor [batch, row, head, dim]. `row` and `head` hold the step of a row and of a head, in elements, in bits 0-41. Their bits 42-63 are the low and
+ * the high half of the step of the batch. So six tensors fit into 256 bytes of arguments. address 0: the tensor is not computed. */
+typedef struct { u64 address, row, head; } attention_part;
+
+typedef struct {
+    attention_part q, k, v, g;          /* g: the gradient of the output */
+    attention_part first, second;       /* forward: out. backward: dq, or dk and dv */
+    u64 lse, delta;                     /* [batch, heads, queries]; delta: sum of out * g */
+    u64 ranges, tiles;                  /* of attention_ranges; 0: masks depend on positions alone */
+    u64 key, stream;                    /* of dropout; stream: the address of its step_stream */
+    int queries, keys, heads, kv_heads, dim, window;
+    float scale;                        /* signed: a score is scale * q k */
+    /* Tensor cores: 2^(outer * s) = exp(score) for s = q k, -q k (`flipped`) or tanh(inner * q k) (`capped`). Else: score = outer * tanh(inner * q k). */
+    float inner, outer;
+    float kept;                         /* 1 / (1 - dropout) */
+    unsigned limit;                     /* a probability is dropped if its random word is below */
+    unsigned char causal, capped, flipped, dtype, g_dtype, first_dtype, second_dtype, first_adds, second_adds, first_paired, second_paired, padding;
+} attention_args;
+
+/* ranges[batch, queries]: the keys that a query sees, as two int. tiles[batch, tiles of queries]: a tile_range as four int. */
+typedef struct { u64 doc_start, ranges, tiles; i64 doc_batch_step, doc_row_step; int queries, keys, window, causal; } attention_ranges_args;
+
+typedef struct { attention_part out, g; u64 delta; i64 rows; int queries, heads, dim, dtype, g_dtype, padding; } attention_delta_args;
 
 /* Rows of logits, or of the classes first … first + n - 1 of wider rows. cap 0: none. */
 typedef struct {
@@ -75,7 +111,8 @@ typedef struct { u64 top, sum, picked, labels, loss, lse; i64 rows; int ignore, 
 typedef struct { u64 loss, total, weight; i64 rows; } loss_total_args;
 typedef struct { u64 ids, order, first; i64 count, vocab; } order_args;
 
-typedef struct { u64 w, a, b, norm, wide; i64 out, in, rank; float factor; int dtype, in_out, padding; } weight_norm_args;
+/* w_dtype: dtype, or a quantised one; then w is [out, in] in any case, and in_out fixes the order of sums alone. */
+typedef struct { u64 w, a, b, norm, wide; i64 out, in, rank; float factor; int dtype, w_dtype, in_out, packed, padding; } weight_norm_args;
 typedef struct { u64 x, m, n, b, dy, y, dx, dm; i64 rows, k; int dtype, dx_dtype, dm_dtype, dx_adds, dm_adds, padding; } magnitude_args;
 
 /* One tensor's update; the factors are those of kernels/cpu/optim.c. now: the step block. clipped: the gradient's factor is its results.clip. */
@@ -90,17 +127,17 @@ typedef struct { u64 from, sums, total; i64 first, n, tiles, length; int dtype, 
 
 /* C[m,n] = op(A) op(B). parts > 1: part z, `depth` deep, goes to partial[z], and product_add_parts adds the parts in order. `paired`: two neighbours of
  * a row of C can be written at once. Products of experts have `first`, the address of the start of each expert's rows. sum, if not 0, becomes C + other,
- * or other + C. */
+ * or other + C. quant: B is a quantised tensor of this dtype, from element b_first on; 0: it has dtype ab. */
 typedef struct {
     u64 A, B, C, bias, partial, first, other, sum;
-    i64 m, n, k, depth, experts;
-    int ab, c, transpose_a, transpose_b, adds, parts, paired, other_first;
+    i64 m, n, k, depth, experts, b_first;
+    int ab, c, transpose_a, transpose_b, adds, parts, paired, other_first, quant, padding;
 } product_args;
 
 /* ---- fused launches: fuse.def ---- */
 
 /* Launches of one kernel in one: launch i has item i, and its blocks begin at start[i] of the grid. */
-#define MANY 27                 /* of the largest struct in 4,096 bytes */
+#define MANY 25                 /* of the largest struct in 4,096 bytes; odd, so that there is no padding */
 typedef struct { int n, start[MANY]; } many_head;
 #define MANY_ARGS(one) typedef struct { many_head head; one item[MANY]; } many_##one;
 MANY_ARGS(optim_args)

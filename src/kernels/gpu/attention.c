@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-#include "kernels/gpu/attention_args.h"
-
 enum {
     ROWS         = 64,          /* of a block of every kernel */
     MOST_WIDTH   = 256,         /* of a head, on tensor cores */

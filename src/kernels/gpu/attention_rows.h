@@ -3,16 +3,14 @@
 #define RP_GPU_ATTENTION_ROWS_H
 
 #include "kernels/gpu/warp.h"
-#include "kernels/gpu/attention_args.h"
+#include "kernels/gpu/args.h"
 #include "kernels/gpu/random.h"
 
 #ifdef TARGET_CUDA
-#define ROLLED _Pragma("unroll 1")
 #define UNROLL_4 _Pragma("unroll 4")
 /* Keeps values computed from `v` inside the loop that calls it. Otherwise the compiler holds many addresses in registers. */
 #define VARY(v) asm volatile("" : "+r"(v))
 #else
-#define ROLLED
 #define UNROLL_4
 #define VARY(v) (void)(v)
 #endif

@@ -3,6 +3,8 @@
  *   KERNEL(name, threads, args_struct) { ... a.field ... }         one thread of a block; `a` is the struct of arguments, at most 4,096 bytes
  *   KERNEL_SHARED(name, threads, args_struct, dynamic_bytes)       the same with dynamic shared memory, at DYNAMIC_SHARED (char *, aligned to 1024)
  *   SHARED ALIGN(16) float x[64];                                  static shared memory, inside a kernel; its first content is undefined
+ *   TABLE float t[4] = { ... };                                    constants, outside kernels
+ *   UNROLL for ...   ROLLED for ...                                 a loop that is unrolled, or that has its code once
  *   G(type, a.field)                                               a pointer to device memory, from a u64 address
  *   BARRIER()                                                      all threads of the block that still run
  *   TID  BX BY BZ  NBX NBY NBZ                                      thread, block and number of blocks, as int
@@ -23,7 +25,9 @@ typedef unsigned long long u64;
 typedef long long i64;
 typedef unsigned u32;
 typedef int i32;
-typedef unsigned short bf16;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef u16 bf16;
 
 #define KERNEL(name, threads, args) extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args a)
 #define KERNEL_SHARED(name, threads, args, dynamic_bytes) KERNEL(name, threads, args)
@@ -31,8 +35,10 @@ extern "C" __shared__ __align__(1024) char rp_dynamic_shared[];
 #define DYNAMIC_SHARED rp_dynamic_shared
 #define FN static __device__ __forceinline__
 #define SHARED __shared__
+#define TABLE static __device__ const
 #define ALIGN(n) __align__(n)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 #define G(type, address) ((type *)(address))
 #define BARRIER() __syncthreads()
 #define TID ((int)threadIdx.x)
@@ -54,12 +60,19 @@ FN bf16 narrow(float f)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(f));
     return r;
 }
+FN float widened(u16 half)
+{
+    float r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(half));
+    return r;
+}
 
 #else /* ---- C11, a thread is a fiber ---- */
 
 #include <stdint.h>
 #include <string.h>
 
+#include "base/convert.h"
 #include "device/emulate/emulate.h"
 #include "device/launch.h"
 #include "reprise/op.h"
@@ -69,7 +82,9 @@ typedef uint64_t u64;
 typedef int64_t i64;
 typedef uint32_t u32;
 typedef int32_t i32;
-typedef uint16_t bf16;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef u16 bf16;
 
 #define KERNEL(name, threads, args) KERNEL_SHARED(name, threads, args, 0)
 #define KERNEL_SHARED(name, threads_, args, dynamic_bytes) \
@@ -82,8 +97,10 @@ typedef uint16_t bf16;
 #define DYNAMIC_SHARED ((char *)rp__emulate_dynamic_shared)
 #define FN static inline __attribute__((unused))
 #define SHARED RP_EMULATE_SHARED
+#define TABLE static const
 #define ALIGN(n) _Alignas(n)
 #define UNROLL
+#define ROLLED
 #define G(type, address) ((type *)((uintptr_t)(address) + rp__emulate_distance))
 #define BARRIER() rp__emulate_barrier()
 #define TID (rp__emulate_now.thread)
@@ -115,6 +132,7 @@ FN bf16 narrow(float f)
     if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
     return (bf16)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
+FN float widened(u16 half) { return rp__f32_from_f16(half); }
 _Static_assert(RP_F32 == 0 && RP_BF16 == 1, "F32 and BF16 below are the library's values");
 
 #endif
@@ -131,7 +149,7 @@ enum { F32 = 0, BF16 = 1 };     /* values of a dtype argument; those of rp_dtype
 FN float ABS(float x) { return FLOAT(BITS(x) & 0x7fffffffu); }
 FN int is_nan(float x) { return (BITS(x) & 0x7fffffffu) > 0x7f800000u; }
 FN float with_sign(float magnitude, float sign) { return FLOAT((BITS(magnitude) & 0x7fffffffu) | (BITS(sign) & 0x80000000u)); }
-/* bf16 to fp32. `narrow` above rounds fp32 to bf16, to the nearest, ties to even. */
+/* bf16 to fp32. `narrow` above rounds fp32 to bf16, to the nearest, ties to even; `widened` makes fp32 of fp16. */
 FN float wide(bf16 v) { return FLOAT((u32)v << 16); }
 
 /* Element `index` of an array of F32 or BF16 at a device address. */

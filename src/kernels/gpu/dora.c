@@ -10,9 +10,8 @@ void rp__gpu_op_weight_norm_scratch(bool in_out, int64_t out, int64_t in, int64_
 void rp__gpu_op_weight_norm(rp_dtype dtype, rp_dtype w_dtype, const void *w, const void *a, const void *b, float factor, bool in_out, void *norm,
                             int64_t out, int64_t in, int64_t rank, float *scratch, const rp_on *on)
 {
-    (void)w_dtype;
     weight_norm_args args = { gpu_address(w), gpu_address(a), gpu_address(b), gpu_address(norm), gpu_address(scratch), out, in, rank, factor,
-                              (int)dtype, in_out, 0 };
+                              (int)dtype, (int)w_dtype, in_out, gpu_packed(in, rp__is_quant(w_dtype) ? NULL : w, scratch, NULL, NULL), 0 };
 
     gpu_line(on, &rp__gpu_weight_norm_half, gpu_blocks(rank * (in_out ? out : in), FLAT_THREADS), &args);
     if (in_out) gpu_line(on, &rp__gpu_weight_norm_columns, gpu_blocks(out, 32), &args);

@@ -1,6 +1,5 @@
 /* kernels/gpu/experts.c -- launches the kernels of experts.k and batch_norm.k. */
 #include "kernels/gpu/host.h"
-#include "kernels/gpu/experts_args.h"
 
 void rp__gpu_op_experts_order(const int32_t *choices, int32_t *first, int32_t *place, int64_t slots, int64_t experts, const rp_on *on)
 {

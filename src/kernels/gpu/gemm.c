@@ -40,43 +40,62 @@ void rp__gpu_op_gemm_scratch_most(const rp_gemm *g, int64_t *bytes)
     *bytes = cut ? least(BLOCKS_WANTED * INT64_C(128) * 128, MOST_PARTS * g->m * g->n) * (int64_t)sizeof(float) : 0;
 }
 
-/* Copies to the tensor cores' shared memory are 16 bytes: rows of operands begin at multiples of them. */
+/* Copies to the tensor cores' shared memory are 16 bytes: rows of operands begin at multiples of them. A dequantised B would. */
 static bool suits_tensor_cores(const rp_gemm *g, const void *a, const void *b)
 {
     return g->ab == RP_BF16 && !(g->transpose_a && g->transpose_b) && (g->transpose_a ? g->m : g->k) % 8 == 0 &&
-           (g->transpose_b ? g->k : g->n) % 8 == 0 && gpu_aligned(a) && gpu_aligned(b);
+           (g->transpose_b ? g->k : g->n) % 8 == 0 && gpu_aligned(a) && (g->quant || gpu_aligned(b));
 }
 
 static const rp_gpu_kernel *kernel_of(const rp_gemm *g, int size)
 {
+    if (g->quant && g->transpose_b) return size == 128 ? &rp__gpu_product_quant_nt_128 : &rp__gpu_product_quant_nt_64;
+    if (g->quant) return size == 128 ? &rp__gpu_product_quant_nn_128 : &rp__gpu_product_quant_nn_64;
     if (g->transpose_a) return size == 128 ? &rp__gpu_product_tn_128 : &rp__gpu_product_tn_64;
     if (g->transpose_b) return size == 128 ? &rp__gpu_product_nt_128 : &rp__gpu_product_nt_64;
     return size == 128 ? &rp__gpu_product_nn_128 : &rp__gpu_product_nn_64;
+}
+
+static product_args args_of(const rp_gemm *g, const void *a, const void *b, const void *c)
+{
+    return (product_args){ .A = gpu_address(a), .B = gpu_address(b), .C = gpu_address(c), .m = g->m, .n = g->n, .k = g->k, .depth = g->k,
+                           .b_first = g->quant ? g->b_first : 0, .ab = (int)g->ab, .c = (int)g->c, .transpose_a = g->transpose_a,
+                           .transpose_b = g->transpose_b, .adds = g->adds, .parts = 1, .paired = g->n % 2 == 0 && gpu_address(c) % 8 == 0,
+                           .quant = g->quant ? (int)g->quant->dtype : 0 };
 }
 
 void rp__gpu_op_gemm(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
     plan p            = plan_of(g);
     bool tensor_cores = suits_tensor_cores(g, a, b);
-    product_args args = { .A = gpu_address(a), .B = gpu_address(b), .C = gpu_address(c), .bias = gpu_address(bias), .partial = gpu_address(scratch),
-                          .m = g->m, .n = g->n, .k = g->k, .depth = p.depth, .ab = (int)g->ab, .c = (int)g->c, .transpose_a = g->transpose_a,
-                          .transpose_b = g->transpose_b, .adds = g->adds, .parts = p.parts, .paired = g->n % 2 == 0 && gpu_address(c) % 8 == 0 };
+    product_args args = args_of(g, a, b, c);
+    const rp_gpu_kernel *kernel = tensor_cores ? kernel_of(g, p.size) : g->quant ? &rp__gpu_product_quant_tiles : &rp__gpu_product_tiles;
 
-    rp__gpu_launch(&g->on, tensor_cores ? kernel_of(g, p.size) : &rp__gpu_product_tiles, tiles_of(g, tensor_cores ? p.size : 64), 1, p.parts, &args);
+    args.bias    = gpu_address(bias);
+    args.partial = gpu_address(scratch);
+    args.depth   = p.depth;
+    args.parts   = p.parts;
+    rp__gpu_launch(&g->on, kernel, tiles_of(g, tensor_cores ? p.size : 64), 1, p.parts, &args);
     if (p.parts > 1) gpu_line(&g->on, &rp__gpu_product_add_parts, gpu_blocks(g->m * g->n, FLAT_THREADS), &args);
 }
 
 /* Tiles of rows of all experts together: the last tile of each expert may be a part of one. */
 static int64_t tiles_of_rows(int64_t rows, int64_t experts) { return rows / 64 + least(rows, experts); }
 
+static const rp_gpu_kernel *grouped_kernel_of(const rp_gemm *g, const void *a, const void *b)
+{
+    if (!suits_tensor_cores(g, a, b)) return g->quant ? &rp__gpu_grouped_quant_tiles : &rp__gpu_grouped_tiles;
+    if (g->quant) return g->transpose_b ? &rp__gpu_grouped_quant_nt : &rp__gpu_grouped_quant_nn;
+    return g->transpose_a ? &rp__gpu_grouped_tn : g->transpose_b ? &rp__gpu_grouped_nt : &rp__gpu_grouped_nn;
+}
+
 void rp__gpu_op_grouped_gemm(const rp_gemm *g, const int32_t *first, int64_t experts, const void *a, const void *b, void *c)
 {
-    const rp_gpu_kernel *kernel = g->transpose_a ? &rp__gpu_grouped_tn : g->transpose_b ? &rp__gpu_grouped_nt : &rp__gpu_grouped_nn;
-    product_args args = { .A = gpu_address(a), .B = gpu_address(b), .C = gpu_address(c), .first = gpu_address(first), .m = g->m, .n = g->n, .k = g->k,
-                          .depth = g->k, .experts = experts, .ab = (int)g->ab, .c = (int)g->c, .transpose_a = g->transpose_a,
-                          .transpose_b = g->transpose_b, .adds = g->adds, .parts = 1, .paired = g->n % 2 == 0 && gpu_address(c) % 8 == 0 };
+    const rp_gpu_kernel *kernel = grouped_kernel_of(g, a, b);
+    product_args args           = args_of(g, a, b, c);
 
-    if (!suits_tensor_cores(g, a, b)) kernel = &rp__gpu_grouped_tiles;
+    args.first   = gpu_address(first);
+    args.experts = experts;
     if (g->transpose_a) rp__gpu_launch(&g->on, kernel, tiles_of(g, 64), experts, 1, &args);
     else rp__gpu_launch(&g->on, kernel, tiles_of_rows(g->m, experts) * gpu_blocks(g->n, 64), 1, 1, &args);
 }

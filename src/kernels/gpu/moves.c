@@ -29,9 +29,11 @@ void rp__gpu_op_parts_sum(rp_dtype dtype, const void *parts, int64_t stride, int
 
 void rp__gpu_op_embedding_forward(rp_dtype dtype, const void *table, const int32_t *ids, void *y, int64_t count, int64_t n, const rp_on *on)
 {
-    embedding_args args = { gpu_address(table), gpu_address(ids), gpu_address(y), count, n, (int)dtype, gpu_packed(n, table, y, NULL, NULL) };
+    bool quant          = rp__is_quant(dtype);
+    embedding_args args = { gpu_address(table), gpu_address(ids), gpu_address(y), count, n, (int)dtype,
+                            gpu_packed(n, quant ? NULL : table, y, NULL, NULL) };
 
-    gpu_line(on, &rp__gpu_embedding_forward, gpu_pack_blocks(count, n), &args);
+    gpu_line(on, quant ? &rp__gpu_embedding_quant : &rp__gpu_embedding_forward, gpu_pack_blocks(count, n), &args);
 }
 
 void rp__gpu_op_embedding_backward(rp_dtype dtype, const void *dy, const int32_t *order, const int32_t *first, void *dtable, rp_dtype dtable_dtype,

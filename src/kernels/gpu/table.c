@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/quant.h"
-
 #define RP_GPU_ENTRY(name) rp_kernel_##name rp__gpu_op_##name;
 #include "kernels/gpu/entries.def"
 #undef RP_GPU_ENTRY
@@ -57,17 +55,17 @@ static const struct { const char *name; bool (*serves[2])(const rp_op_meta *m); 
 #undef RP_GPU_OP
 };
 
-/* No kernel decodes quantised weights. Bytes are slices of one, which collectives only move. */
-static bool reads_quant(const rp_op_meta *m)
+/* Bytes are slices of a quantised weight. Collectives move them, and the host computes with them. */
+static bool reads_slices(const rp_op_meta *m)
 {
     for (int i = 0; i < m->n_in; i++)
-        if (rp__is_quant(m->in[i].dtype) || (m->in[i].dtype == RP_U8 && !(m->op->flags & RP_OP_COLLECTIVE))) return true;
+        if (m->in[i].dtype == RP_U8 && !(m->op->flags & RP_OP_COLLECTIVE)) return true;
     return false;
 }
 
 bool rp__gpu_runs(const rp_op_meta *m, bool backward)
 {
-    if (reads_quant(m)) return false;
+    if (reads_slices(m)) return false;
     for (int i = 0; i < RP_COUNT(served); i++)
         if (!strcmp(served[i].name, m->op->name)) return served[i].serves[backward](m);
     return false;
