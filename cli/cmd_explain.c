@@ -254,7 +254,7 @@ static int explain(cli *c, const void *given, const cli_args *args)
     if (code == CLI_GO && fields->file && !fields->graph) return refuse_file(c);
     if (code == CLI_GO && fields->file) code = cli_find_output(c, fields->file);
     if (code != CLI_GO) return code;
-    code = cli_forecast_open(c, args, 0, &(rp_forecast_options){ .trials = true, .graph = fields->file }, &x);
+    code = cli_forecast_open(c, args, &(rp_forecast_options){ .trials = true, .graph = fields->file }, &x);
     if (code == CLI_GO) {
         rp_status status = x.f.feasible ? RP_OK : RP_ERR_BUDGET;
         if (status == RP_OK && fields->json) print_json(&x.f.explain);

@@ -17,7 +17,6 @@
  *              mapped_bytes,                                weights that stay in the model's files (model.mapped), outside the budget
  *              memory_limit_bytes, allowance_bytes: { program, model, tokenizer, threads, ranks, mapped, pages } } */
 #include "cli/forecast.h"
-#include "cost/cost.h"
 #include "rehearse/allowance.h"
 #include "rehearse/forecast.h"
 
@@ -177,7 +176,7 @@ static void print_time(const rp_forecast *f)
 
     printf("%-14s %.3f s a step by the %s of %s", "time", f->plan.seconds + f->plan.recompute_seconds, f->plan.measured ? "measured table" : "built-in table",
            f->plan.machine);
-    if (!f->plan.measured && !f->estimated) printf(" ('reprise calibrate' measures it)");
+    if (!f->plan.measured && !f->elsewhere) printf(" ('reprise calibrate' measures it)");
     printf("\n%-14s %.2f %% over the fastest step without a budget", "overhead", 100 * overhead(f, f->plan.recompute_seconds));
     if (f->plan.recompute_seconds > 0)
         printf(": recomputing%s%s", f->plan.comm_recompute_seconds > 0 ? ", communication" : "", f->plan.offload_seconds > 0 ? ", waiting for offloads" : "");
@@ -197,7 +196,7 @@ static void print_time(const rp_forecast *f)
 static const char *speed_text(const rp_forecast *f, char *out, size_t out_bytes)
 {
     snprintf(out, out_bytes, "%.3g GB/s%s", f->offload_bandwidth / 1e9,
-             !f->offload_guessed ? "" : f->estimated ? ", a guess: set 'offload=' in --device" : ", a guess: 'reprise calibrate' measures it");
+             !f->offload_guessed ? "" : f->elsewhere ? ", a guess: set 'offload=' in --device" : ", a guess: 'reprise calibrate' measures it");
     return out;
 }
 
@@ -277,27 +276,6 @@ static void plan_print_text(const rp_forecast *f)
 
 /* ---- the command ---- */
 
-static bool has_budget(const cli_args *args)
-{
-    for (int i = 0; i < args->n_settings; i++)
-        if (!strncmp(args->setting[i], "memory_budget=", 14)) return true;
-    return false;
-}
-
-/* The budget limit from --device: its memory, unless an argument sets memory_budget. 0: no limit. */
-static int device_memory(cli *c, const char *device, const cli_args *args, int64_t *bytes)
-{
-    rp_cost_table *table;
-
-    *bytes = 0;
-    if (!device) return CLI_GO;
-    rp_status status = rp__cost_table_device(c->ctx, device, &table);
-    if (status != RP_OK) return cli_fail(c, status);
-    if (!has_budget(args)) *bytes = rp__cost_memory(table);
-    rp__cost_table_free(table);
-    return CLI_GO;
-}
-
 /* Refuses options that exclude one another. */
 static int check_search(const cli *c, const plan_fields *f)
 {
@@ -311,17 +289,15 @@ static int plan(cli *c, const void *given, const cli_args *args)
 {
     const plan_fields *fields         = given;
     const rp_forecast_options options = { .device = fields->device, .least = true, .file = fields->file };
-    int64_t most_bytes;
     cli_forecast x;
     int code = check_search(c, fields);
 
     if (code == CLI_GO && fields->file) code = cli_find_output(c, fields->file);
     if (code == CLI_GO && fields->graph) return cli_graph(c, args, &(cli_graph_options){ fields->evaluate, fields->file, fields->json });
-    if (code == CLI_GO) code = device_memory(c, fields->device, args, &most_bytes);
     if (code != CLI_GO) return code;
-    if (fields->find) return cli_find(c, args, most_bytes, fields->device, fields->json);
-    if (fields->fit) return cli_fit(c, args, most_bytes, fields->device, fields->json);
-    code = cli_forecast_open(c, args, most_bytes, &options, &x);
+    if (fields->find) return cli_find(c, args, fields->device, fields->json);
+    if (fields->fit) return cli_fit(c, args, fields->device, fields->json);
+    code = cli_forecast_open(c, args, &options, &x);
     if (code == CLI_GO) {
         if (fields->json) print_json(&x.f);
         else plan_print_text(&x.f);

@@ -191,7 +191,7 @@ static int sweep(cli *c, const void *given, const cli_args *args)
     int code = sweep_settle(c, &fields);
 
     if (code != CLI_GO) return code;
-    code = cli_recipe_open(c, args, 0, !fields.measure, &x);
+    code = cli_recipe_open(c, args, fields.device, !fields.measure, &x);
     if (code == CLI_GO) code = sweep_on(&x, &fields);
     cli_forecast_close(&x);
     return code;

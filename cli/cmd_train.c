@@ -56,6 +56,7 @@ static void print_head(const rp_recipe *r, rp_trainer *t)
 
     fprintf(stderr, "model          %s: %" PRId64 " parameters, %s\n", cli_one_line(r->model.path ? r->model.path : r->model.config, name),
             info->n_params, r->dtype == RP_TRAIN_BF16 ? "bf16" : "fp32");
+    if (info->device) fprintf(stderr, "device         %s\n", info->device);
     if (info->n_trained < info->n_params) fprintf(stderr, "trained        %" PRId64 " of them; the others are frozen\n", info->n_trained);
     if (info->n_quantised)
         fprintf(stderr, "quantised      %" PRId64 " of them, in %s\n", info->n_quantised, rp__size_text(quantised, info->quantised_bytes));

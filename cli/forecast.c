@@ -1,8 +1,12 @@
 /* cli/forecast.c -- rehearses the step of a recipe for a command, and prints its memory tables. */
 #include "cli/forecast.h"
 
+#include <string.h>
+
 #include "base/report.h"
+#include "cost/cost.h"
 #include "rehearse/forecast.h"
+#include "tensor/tensor.h"
 
 /* ---- the recipe ---- */
 
@@ -16,11 +20,66 @@ static int rehearse(cli_forecast *x, const rp_forecast_options *options)
     return cli_report(&x->run, &report, status);
 }
 
-int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *x)
+/* The value that arguments give a key, or NULL. */
+static const char *value_of(const cli_args *args, const char *key)
+{
+    size_t n          = strlen(key);
+    const char *value = NULL;
+
+    for (int i = 0; i < args->n_settings; i++)
+        if (!strncmp(args->setting[i], key, n) && args->setting[i][n] == '=') value = args->setting[i] + n + 1;
+    return value;
+}
+
+/* A named GPU computes with the kernels of GPUs, unless an argument sets 'device', and its memory is the budget unless an argument sets that. `own` has
+ * room for one more setting. */
+static int settle_device(cli *c, const char *device, const cli_args *args, const char **own, cli_args *settled, int64_t *most_bytes)
+{
+    rp_cost_table *table;
+
+    *settled    = *args;
+    *most_bytes = 0;
+    if (!device) return CLI_GO;
+    rp_status status = rp__cost_table_device(c->ctx, device, &table);
+    if (status != RP_OK) return cli_fail(c, status);
+    const char *budget = value_of(args, "memory_budget");
+    if (!budget || !strcmp(budget, "auto")) *most_bytes = rp__cost_memory(table);
+    if (rp__cost_is_gpu(table) && !value_of(args, "device")) {
+        memcpy(own, args->setting, (size_t)args->n_settings * sizeof *own);
+        own[settled->n_settings++] = "device=cuda";
+        settled->setting           = own;
+    }
+    rp__cost_table_free(table);
+    return CLI_GO;
+}
+
+static int load(cli *c, const cli_args *args, const char *device, rp_recipe **out)
+{
+    const char **own = rp__host_alloc(c->ctx, (int64_t)((size_t)args->n_settings + 1) * (int64_t)sizeof *own);
+    cli_args settled;
+    int64_t most_bytes;
+
+    if (!own) return cli_fail(c, RP_ERR_MEMORY);
+    int code = settle_device(c, device, args, own, &settled, &most_bytes);
+    if (code == CLI_GO) code = cli_load_recipe(c, &settled, most_bytes, 0, out);
+    rp__release(own);
+    return code;
+}
+
+/* A card that is not there has no memory that one could ask for. */
+static int check_budget(const cli *c, const rp_recipe *recipe)
+{
+    if (recipe->memory_budget.kind != RP_BUDGET_AUTO || recipe->device != RP_DEVICE_CUDA || rp__device_left("cuda") >= 0) return CLI_GO;
+    cli_say(c, "'memory_budget' auto is the memory that the GPU has left, and this machine has none: set a size, or name a GPU with --device");
+    return CLI_USAGE;
+}
+
+int cli_recipe_open(cli *c, const cli_args *args, const char *device, bool shapes, cli_forecast *x)
 {
     *x       = (cli_forecast){ .run = { .command = c->command } };
-    int code = cli_load_recipe(c, args, most_bytes, 0, &x->recipe);
+    int code = load(c, args, device, &x->recipe);
 
+    if (code == CLI_GO) code = check_budget(c, x->recipe);
     if (code != CLI_GO) return code;
     if (shapes) cli_stand_in(c, x->recipe);
     rp_ctx_options options = rp__recipe_ctx_options(x->recipe);
@@ -29,9 +88,9 @@ int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shape
     return cli_open_context(c, &options, &x->run);
 }
 
-int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *x)
+int cli_forecast_open(cli *c, const cli_args *args, const rp_forecast_options *options, cli_forecast *x)
 {
-    int code = cli_recipe_open(c, args, most_bytes, true, x);
+    int code = cli_recipe_open(c, args, options->device, true, x);
 
     return code == CLI_GO ? rehearse(x, options) : code;
 }

@@ -13,15 +13,16 @@ typedef struct {
 
 /* Load a recipe (cli_load_recipe) and rehearse its step. CLI_GO, or the exit code after an error message. A budget that no plan fits is no error
  * here: check f.feasible; cli_fail(&out->run, RP_ERR_BUDGET) prints the message. Close *out in both cases. */
-int cli_forecast_open(cli *c, const cli_args *args, int64_t most_bytes, const rp_forecast_options *options, cli_forecast *out);
-/* Load a recipe and open its context without a rehearsal. shapes: the context is shapes-only; false: it has memory without a limit. */
-int cli_recipe_open(cli *c, const cli_args *args, int64_t most_bytes, bool shapes, cli_forecast *out);
+int cli_forecast_open(cli *c, const cli_args *args, const rp_forecast_options *options, cli_forecast *out);
+/* Load a recipe and open its context without a rehearsal. device: of --device, or NULL. If it is a GPU, 'device' of the recipe becomes cuda; its memory
+ * limits the budget. Arguments that set these go first. shapes: the context is shapes-only; false: it has memory without a limit. */
+int cli_recipe_open(cli *c, const cli_args *args, const char *device, bool shapes, cli_forecast *out);
 void cli_forecast_close(cli_forecast *forecast);
 
 /* Print the settings of a recipe that fit its budget (cli/plan/find.c). Returns the exit code. */
-int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
+int cli_find(cli *c, const cli_args *args, const char *device, bool json);
 /* plan --fit, likewise. */
-int cli_fit(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json);
+int cli_fit(cli *c, const cli_args *args, const char *device, bool json);
 
 /* Plan a graph, or evaluate a plan of it, and print the figures (cli/plan/graph.c). The first word of args is the graph's file; the only setting
  * is memory_budget. Returns the exit code. */

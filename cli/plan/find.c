@@ -188,11 +188,11 @@ static void show_ways(const cli_forecast *x, const searched *s)
     else fit_print_text(&s->fit);
 }
 
-static int run_search(cli *c, const cli_args *args, int64_t most_bytes, searched *s, search *of, show *as)
+static int run_search(cli *c, const cli_args *args, searched *s, search *of, show *as)
 {
     cli_forecast x;
     rp_report report;
-    int code = cli_recipe_open(c, args, most_bytes, true, &x);
+    int code = cli_recipe_open(c, args, s->device, true, &x);
 
     if (code == CLI_GO) {
         rp__report_open(&report, x.run.ctx);
@@ -210,12 +210,12 @@ static int run_search(cli *c, const cli_args *args, int64_t most_bytes, searched
     return code;
 }
 
-int cli_find(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json)
+int cli_find(cli *c, const cli_args *args, const char *device, bool json)
 {
-    return run_search(c, args, most_bytes, &(searched){ .device = device, .json = json }, search_settings, show_settings);
+    return run_search(c, args, &(searched){ .device = device, .json = json }, search_settings, show_settings);
 }
 
-int cli_fit(cli *c, const cli_args *args, int64_t most_bytes, const char *device, bool json)
+int cli_fit(cli *c, const cli_args *args, const char *device, bool json)
 {
-    return run_search(c, args, most_bytes, &(searched){ .device = device, .json = json }, search_ways, show_ways);
+    return run_search(c, args, &(searched){ .device = device, .json = json }, search_ways, show_ways);
 }

@@ -51,6 +51,9 @@ typedef struct rp_lane {
     void (*await)(const void *at, int64_t bytes, const rp_on *on);
 } rp_lane;
 
+/* Physical memory when a space cannot grow: `free` bytes are left, `others` bytes belong to the driver and to other programs. */
+typedef struct { int64_t free, others; } rp_memory_left;
+
 /* The functions of a device's memory. The memory space above (base/mem.h) does the counting. All take addresses; only reserve can fail. */
 typedef struct rp_memory {
     bool on_host;               /* the host reads and writes it like its own memory */
@@ -58,13 +61,20 @@ typedef struct rp_memory {
     int64_t align;              /* blocks start at multiples of this and are rounded up to it; a power of two */
     /* Records an error if the device cannot be used on this machine. NULL: it always can. errors RP_ERR_BACKEND */
     rp_status (*ready)(rp_ctx *ctx);
+    /* The bits of results may depend on it: "NVIDIA H200, compute capability 9.0, driver for CUDA 13.0, kernels by NVRTC 13.0".
+     * Static text, after `ready`. NULL: the device computes on the host. */
+    const char *(*card)(void);
+    /* The same for people, with the memory that the driver and other programs held at the start. */
+    const char *(*about)(void);
+    /* Bytes of physical memory that are left; -1: the device cannot be used on this machine. NULL: its memory is the host's. */
+    int64_t (*left)(void);
     /* Reserves addresses for `limit` bytes (0: as many as possible) and sets *bytes to the number reserved. NULL: refused. */
     uint8_t *(*reserve)(int64_t limit, int64_t *bytes);
     void (*release)(uint8_t *base, int64_t bytes);
     void (*commit)(uint8_t *base, int64_t bytes, const rp_on *on);       /* puts physical memory behind these addresses now */
-    /* Puts physical memory behind the first `bytes` of a reserved range before they are used. False: there is not enough, and *left bytes are free.
+    /* Puts physical memory behind the first `bytes` of a reserved range before they are used. False: there is not enough, and *left says why.
      * NULL: memory comes on first use. */
-    bool (*grow)(uint8_t *base, int64_t bytes, int64_t *left);
+    bool (*grow)(uint8_t *base, int64_t bytes, rp_memory_left *left);
     int64_t copies_at;          /* offset in bytes that is added to each address passed to copy, fill and commit */
     /* A queue of this device; open returns NULL without memory. Both NULL: the device has no queues. close waits as sync does. */
     struct rp_queue *(*open)(void);

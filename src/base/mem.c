@@ -280,6 +280,20 @@ rp_status rp__mem_queue_open(rp_ctx *ctx, rp_on *on)
     return RP_OK;
 }
 
+const char *rp__mem_card(const rp_ctx *ctx)
+{
+    const rp_mem_space *s = ctx->space[0];
+
+    return s->base && s->memory->card ? s->memory->card() : NULL;
+}
+
+const char *rp__mem_about(const rp_ctx *ctx)
+{
+    const rp_mem_space *s = ctx->space[0];
+
+    return s->base && s->memory->about ? s->memory->about() : NULL;
+}
+
 void rp__mem_queue_close(const rp_ctx *ctx, rp_on *on)
 {
     if (on->queue) ctx->space[0]->memory->close(on->queue);
@@ -472,12 +486,13 @@ static rp_status no_place(rp_ctx *ctx, const rp_mem_space *s, int64_t bytes, con
 /* Physical memory for the first `end` bytes of the pool. */
 static rp_status grow_to(rp_ctx *ctx, rp_mem_space *s, int64_t end, const char *label)
 {
-    char more[RP_SIZE_CHARS], left[RP_SIZE_CHARS];
-    int64_t available;
+    char more[RP_SIZE_CHARS], free[RP_SIZE_CHARS], others[RP_SIZE_CHARS];
+    rp_memory_left left;
 
     if (!s->base || !s->memory->grow || end <= s->grown_bytes) return RP_OK;
-    RP_CHECK(ctx, s->memory->grow(s->base, end, &available), RP_ERR_MEMORY, "%s: the pool needs %s more; the device has %s left", label,
-             rp__size_text(more, end - s->grown_bytes), rp__size_text(left, available));
+    RP_CHECK(ctx, s->memory->grow(s->base, end, &left), RP_ERR_MEMORY,
+             "%s: the pool needs %s more; the device has %s left, the driver and other programs hold %s", label,
+             rp__size_text(more, end - s->grown_bytes), rp__size_text(free, left.free), rp__size_text(others, left.others));
     s->grown_bytes = end;
     return RP_OK;
 }

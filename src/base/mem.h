@@ -82,6 +82,10 @@ bool rp__mem_has_lane(const rp_ctx *ctx);
 void rp__mem_lane_out(const rp_ctx *ctx, const rp_mem_space *to, int64_t offset, const void *from, int64_t bytes);
 void rp__mem_lane_back(const rp_ctx *ctx, void *to, const rp_mem_space *from, int64_t offset, int64_t bytes);
 void rp__mem_lane_await(const rp_ctx *ctx, const void *at, int64_t bytes);
+/* The card of device 0 and its driver, on which the bits of results may depend; NULL if it computes on the host. Static text. */
+const char *rp__mem_card(const rp_ctx *ctx);
+/* The same, and how much of its memory the driver and other programs held at the start. */
+const char *rp__mem_about(const rp_ctx *ctx);
 /* Has the device failed so far? `call` names the running call for the message. errors RP_ERR_BACKEND */
 rp_status rp__mem_check(rp_ctx *ctx, const char *call);
 

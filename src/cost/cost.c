@@ -170,6 +170,7 @@ const char *rp__cost_machine(const rp_cost_table *table) { return table->name; }
 bool rp__cost_measured(const rp_cost_table *table) { return table->origin == RP_COST_QUICK || table->origin == RP_COST_FULL; }
 double rp__cost_unsteady(const rp_cost_table *table) { return table->unsteady; }
 int64_t rp__cost_memory(const rp_cost_table *table) { return table->memory; }
+bool rp__cost_is_gpu(const rp_cost_table *table) { return table->gpu; }
 
 static uint64_t hash_text(const char *text, uint64_t seed) { return rp__hash(text, strlen(text) + 1, seed); }
 

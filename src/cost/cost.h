@@ -71,6 +71,7 @@ const char *rp__cost_machine(const rp_cost_table *table);       /* "Intel Xeon â
 const char *rp__cost_machine_text(rp_ctx *ctx, char out[RP_COST_MACHINE_CHARS]);
 bool rp__cost_measured(const rp_cost_table *table);
 int64_t rp__cost_memory(const rp_cost_table *table);            /* of a device, in bytes; 0: not given */
+bool rp__cost_is_gpu(const rp_cost_table *table);               /* a line of devices.def, also with other figures */
 uint64_t rp__cost_hash(const rp_cost_table *table);             /* of all figures; plan files store it */
 
 /* Measure this machine: every op of the registry that has a cost, in each of its dtypes, both passes and relevant sizes; the optimizer

@@ -34,6 +34,7 @@ typedef struct {
     int64_t memory;
     double flops, flops_fp32, bandwidth, offload, link, node, node_link, latency;
     double attention[RP_COST_PASSES];   /* shares of flops */
+    bool gpu;
 } device;
 
 #define LATENCY 2e-6                    /* seconds */
@@ -49,7 +50,7 @@ static const products tensor_cores = { 0.72, 130 }, plain = { 0.8, 40 };
 
 static const device shipped[] = {
 #define RP_COST_DEVICE(name, memory, flops, flops_fp32, bandwidth, offload, link, node, node_link, forward, backward) \
-    { name, memory, flops, flops_fp32, bandwidth, offload, link, node, node_link, LATENCY, { forward, backward } },
+    { name, memory, flops, flops_fp32, bandwidth, offload, link, node, node_link, LATENCY, { forward, backward }, true },
 #include "cost/devices.def"
 #undef RP_COST_DEVICE
 };
@@ -251,6 +252,7 @@ rp_status rp__cost_table_device(rp_ctx *ctx, const char *spec, rp_cost_table **o
         for (rp_pass pass = RP_FORWARD; pass <= RP_BACKWARD; pass++) set_pass(t, &d, rp__cost_dtypes[i], pass);
     t->move[RP_U8] = t->move[RP_F32];           /* not measured on a device */
     t->memory  = d.memory;
+    t->gpu     = d.gpu;
     t->offload = 0.8 * d.offload;
     t->link    = 0.8 * (d.link > 0 ? d.link : d.offload);
     t->node      = (int64_t)d.node;

@@ -51,6 +51,7 @@ struct rp_cost_table {
     int64_t node;                   /* ranks of a node; 0: all in one node. link, node_link, latency and node are neither measured nor stored */
     double unsteady;                /* of a table that was just measured; not stored */
     int64_t memory;
+    bool gpu;                       /* its bytes are those of the kernels of GPUs */
     char *path;                     /* where it was saved; NULL: not saved */
 };
 

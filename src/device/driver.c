@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "device/gpu.h"
+#include "device/image.h"
 
 enum { LEAST_DRIVER = 12000, LEAST_CAPABILITY = 80 };       /* CUDA 12.0; tensor cores with bf16 */
 
@@ -39,13 +40,21 @@ rp_gpu rp__gpu_emu  = { .name = "emu", .emulated = true, .load = load_emulated, 
 
 /* ---- errors ---- */
 
+/* A driver that has lost its card gives few hints. */
+static const char *advice(int code)
+{
+    bool lost = code == CUDA_ERROR_UNKNOWN || code == CUDA_ERROR_DEVICE_UNAVAILABLE || code == CUDA_ERROR_ECC_UNCORRECTABLE;
+
+    return lost ? "; the GPU may be lost or broken: see nvidia-smi and the log of the system" : "";
+}
+
 const char *rp__gpu_error(const rp_gpu *gpu, int code, const char *call, char *text)
 {
     const char *name = NULL, *sentence = NULL;
 
     if (gpu->call.cuGetErrorName(code, &name) || !name) name = "an unknown error";
     if (gpu->call.cuGetErrorString(code, &sentence) || !sentence) sentence = "no text";
-    snprintf(text, RP_GPU_TEXT, "%s: %s (%s)", call, name, sentence);
+    snprintf(text, RP_GPU_TEXT, "%s: %s (%s)%s", call, name, sentence, advice(code));
     return text;
 }
 
@@ -72,16 +81,17 @@ void rp__gpu_enter(const rp_gpu *gpu)
         if (code_) return rp__gpu_error(gpu, code_, #function, gpu->text); \
     } while (0)
 
-static const char *check_card(rp_gpu *gpu)
+static const char *check_card(rp_gpu *gpu, int version)
 {
     int major, minor;
     char name[80];
 
+    TRY(cuDeviceGetName, name, (int)sizeof name, gpu->device);
     TRY(cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu->device);
     TRY(cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu->device);
     gpu->capability = 10 * major + minor;
+    snprintf(gpu->card, sizeof gpu->card, "%s, compute capability %d.%d, driver for CUDA %d.%d", name, major, minor, version / 1000, version % 1000 / 10);
     if (gpu->capability >= LEAST_CAPABILITY) return NULL;
-    TRY(cuDeviceGetName, name, (int)sizeof name, gpu->device);
     snprintf(gpu->text, sizeof gpu->text, "the GPU '%s' has compute capability %d.%d; 8.0 or later is needed", name, major, minor);
     return gpu->text;
 }
@@ -102,7 +112,7 @@ static const char *find_card(rp_gpu *gpu)
     TRY(cuDeviceGetCount, &cards);
     if (!cards) return "the NVIDIA driver finds no GPU";
     TRY(cuDeviceGet, &gpu->device, 0);
-    return check_card(gpu);
+    return check_card(gpu, version);
 }
 
 rp_cuda_allocation rp__gpu_allocation(const rp_gpu *gpu)
@@ -121,7 +131,20 @@ static const char *open_card(rp_gpu *gpu)
     TRY(cuMemGetAllocationGranularity, &piece, &kind, 0);
     gpu->granularity = (int64_t)piece;
     TRY(cuStreamCreate, &gpu->stream, CU_STREAM_NON_BLOCKING);
+    size_t n = strlen(gpu->card);
+    if (!gpu->emulated) snprintf(gpu->card + n, sizeof gpu->card - n, ", kernels by %s", rp__image_compiler(gpu->capability));
     return rp__gpu_load_kernels(gpu, gpu->text);
+}
+
+/* No arena has memory yet. */
+static void describe(rp_gpu *gpu)
+{
+    size_t available = 0, total = 0;
+    char held[RP_SIZE_CHARS], all[RP_SIZE_CHARS];
+
+    gpu->call.cuMemGetInfo_v2(&available, &total);
+    snprintf(gpu->about, sizeof gpu->about, "%s; the driver and other programs hold %s of %s", gpu->card, rp__size_text(held, (int64_t)(total - available)),
+             rp__size_text(all, (int64_t)total));
 }
 
 static const char *open_gpu(rp_gpu *gpu)
@@ -129,19 +152,38 @@ static const char *open_gpu(rp_gpu *gpu)
     const char *why = gpu->load(&gpu->call, gpu->text);
 
     if (!why) why = find_card(gpu);
-    return why ? why : open_card(gpu);
+    if (!why) why = open_card(gpu);
+    if (!why) describe(gpu);
+    return why;
+}
+
+static void open_once(rp_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->lock);
+    if (!gpu->tried) gpu->unusable = open_gpu(gpu);
+    gpu->tried = true;
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+int64_t rp__gpu_left(rp_gpu *gpu)
+{
+    size_t available = 0, total = 0;
+
+    open_once(gpu);
+    if (gpu->unusable) return -1;
+    rp__gpu_enter(gpu);
+    return gpu->call.cuMemGetInfo_v2(&available, &total) ? -1 : (int64_t)available;
 }
 
 rp_status rp__gpu_ready(rp_gpu *gpu, rp_ctx *ctx)
 {
     pthread_mutex_lock(&gpu->lock);
-    bool first = !gpu->tried;
+    bool first   = !gpu->greeted;
+    gpu->greeted = true;
     pthread_mutex_unlock(&gpu->lock);
     if (first) rp__log(ctx, RP_LOG_INFO, "device '%s': loading its kernels%s", gpu->name, gpu->emulated ? "" : ", which the first use on a machine compiles");
-    pthread_mutex_lock(&gpu->lock);
-    if (!gpu->tried) gpu->unusable = open_gpu(gpu);
-    gpu->tried = true;
-    pthread_mutex_unlock(&gpu->lock);
+    open_once(gpu);
     RP_CHECK(ctx, !gpu->unusable, RP_ERR_BACKEND, "device '%s' cannot be used: %s", gpu->name, gpu->unusable);
+    if (first) rp__log(ctx, RP_LOG_INFO, "device '%s': %s", gpu->name, gpu->about);
     return RP_OK;
 }

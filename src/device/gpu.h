@@ -17,7 +17,7 @@
 #include "device/driver.h"
 #include "device/launch.h"
 
-enum { RP_GPU_TEXT = 512, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16,
+enum { RP_GPU_TEXT = 512, RP_GPU_CARD = 256, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16,
        RP_GPU_TRIPS = 64 };
 
 /* ranges: of a kernel in a rule of fusion, else NULL. leads: it is the first one of a rule. */
@@ -38,9 +38,11 @@ typedef struct rp_gpu {
     const char *(*load)(rp_cuda *call, char *text);     /* fills the table; returns the reason if it cannot */
     pthread_mutex_t slide;                              /* of the memory at `bounce` */
     pthread_mutex_t lock;                               /* of everything below, while it changes */
-    bool tried;
+    bool tried, greeted;                                /* greeted: the log names it */
     const char *unusable;                               /* the reason, or NULL */
     char text[RP_GPU_TEXT];
+    char card[RP_GPU_CARD];                             /* the card, the driver and the compiler of the kernels, for states … */
+    char about[RP_GPU_CARD + 128];                      /* … and the memory that others hold, for people */
     rp_cuda call;
     void *context;
     int device, capability;                             /* capability: 90 for 9.0 */
@@ -101,6 +103,8 @@ struct rp_queue {
 
 /* Opens the GPU on first use; later calls return the same answer. errors RP_ERR_BACKEND */
 rp_status rp__gpu_ready(rp_gpu *gpu, rp_ctx *ctx);
+/* Bytes of memory that the card has left; -1: it cannot be used. */
+int64_t rp__gpu_left(rp_gpu *gpu);
 /* The driver's description of memory of this GPU. */
 rp_cuda_allocation rp__gpu_allocation(const rp_gpu *gpu);
 /* Makes the GPU's context the calling thread's. */
@@ -112,7 +116,9 @@ const char *rp__gpu_error(const rp_gpu *gpu, int code, const char *call, char *t
 /* The functions of base/device.h for both drivers. */
 uint8_t *rp__gpu_reserve(rp_gpu *gpu, int64_t limit, int64_t *bytes);
 void rp__gpu_release(rp_gpu *gpu, const uint8_t *base);
-bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, int64_t *left);
+bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, rp_memory_left *left);
+/* Makes the memory through which ranges that overlap are copied. Otherwise the first such copy does. False: there is none. */
+bool rp__gpu_prepare_slide(rp_gpu *gpu);
 struct rp_queue *rp__gpu_open(rp_gpu *gpu);
 void rp__gpu_close(struct rp_queue *q);
 void rp__gpu_sync(const rp_on *on);

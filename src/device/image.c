@@ -1,4 +1,4 @@
-/* device/image.c -- compiles kernels with NVRTC and keeps the results: device/image.h. */
+/* device/image.c -- finds the machine code of kernels, or compiles it with NVRTC and keeps the results: device/image.h. */
 #include "device/image.h"
 
 #include <dlfcn.h>
@@ -63,6 +63,7 @@ static struct {
 #undef FIELD
     int major, minor;
     bool usable;
+    char version[32];
 } nvrtc;
 static pthread_once_t nvrtc_tried = PTHREAD_ONCE_INIT;
 
@@ -77,22 +78,31 @@ static bool nvrtc_function(void *library, const char *name, void *to)
 static void nvrtc_open(void)
 {
     static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so" };
-    void *library = NULL;
-    bool complete = true;
+    const char *wanted = getenv("REPRISE_NVRTC");
+    void *library      = wanted ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL) : NULL;
+    bool complete      = true;
 
-    for (int i = 0; i < RP_COUNT(names) && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; i < RP_COUNT(names) && !library && !wanted; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!library) return;
 #define FIND(name, parameters) complete = complete && nvrtc_function(library, #name, &nvrtc.name);
     NVRTC_FUNCTIONS(FIND)
 #undef FIND
     nvrtc.usable = complete && nvrtc.nvrtcVersion(&nvrtc.major, &nvrtc.minor) == 0;
+    snprintf(nvrtc.version, sizeof nvrtc.version, "NVRTC %d.%d", nvrtc.major, nvrtc.minor);
+}
+
+static bool has_nvrtc(void)
+{
+    pthread_once(&nvrtc_tried, nvrtc_open);
+    return nvrtc.usable;
 }
 
 static bool nvrtc_ready(char *reason, size_t room)
 {
-    pthread_once(&nvrtc_tried, nvrtc_open);
-    if (!nvrtc.usable) snprintf(reason, room, "NVRTC is missing: the GPU's kernels are compiled with libnvrtc.so.13 or libnvrtc.so.12 of the CUDA toolkit");
-    return nvrtc.usable;
+    if (!has_nvrtc())
+        snprintf(reason, room, "NVRTC is missing: libnvrtc.so.13 or libnvrtc.so.12 of the CUDA toolkit compiles the kernels, and this build has none for this "
+                 "GPU");
+    return has_nvrtc();
 }
 
 /* From 9.0 on, "a" allows the instructions of exactly this architecture. */
@@ -117,7 +127,7 @@ static void explain(const char *name, const char *arch, const char *log, char *r
 
     while (line && line > log && line[-1] != '\n') line--;
     if (!line) line = log ? log : "";
-    snprintf(reason, room, "NVRTC %d.%d cannot compile %s with %s: %.*s", nvrtc.major, nvrtc.minor, name, arch, (int)strcspn(line, "\n"), line);
+    snprintf(reason, room, "%s cannot compile %s with %s: %.*s", nvrtc.version, name, arch, (int)strcspn(line, "\n"), line);
 }
 
 static void *cubin_of(nvrtc_program p, int64_t *bytes)
@@ -157,6 +167,45 @@ void *rp__image_compile(int program, int capability, int64_t *bytes, char **log,
     if (!cubin) explain(t->name, arch, *log, reason, room);
     nvrtc.nvrtcDestroyProgram(&p);
     return cubin;
+}
+
+/* ---- kernels in the library ---- */
+
+/* Code for 8.0 runs on 8.6. From 9.0 on, "a" binds it to one architecture. */
+static bool runs_on(int image, int capability)
+{
+    return image == capability || (capability < 90 && image / 10 == capability / 10 && image < capability);
+}
+
+/* The newest one that runs; with `exact` only one for this very GPU. NULL: there is none. */
+static const rp_gpu_image *image_for(const char *name, int capability, bool exact)
+{
+    const rp_gpu_image *best = NULL;
+
+    for (int i = 0; i < rp__gpu_n_images; i++) {
+        const rp_gpu_image *m = &rp__gpu_images[i];
+        if (strcmp(m->name, name) || !runs_on(m->capability, capability) || (exact && m->capability != capability)) continue;
+        if (!best || m->capability > best->capability) best = m;
+    }
+    return best;
+}
+
+static const rp_gpu_image *image_to_use(const char *name, int capability) { return image_for(name, capability, has_nvrtc()); }
+
+static void *image_copy(const rp_gpu_image *m, int64_t *bytes, char *reason, size_t room)
+{
+    void *copy = malloc((size_t)m->bytes);
+
+    snprintf(reason, room, "memory ran out");
+    if (copy) memcpy(copy, rp__gpu_image_bytes + m->at, (size_t)m->bytes);
+    *bytes = m->bytes;
+    return copy;
+}
+
+const char *rp__image_compiler(int capability)
+{
+    if (image_to_use(program_at(0)->name, capability)) return rp__gpu_images_by;
+    return nvrtc.version;
 }
 
 /* ---- the cache ---- */
@@ -234,7 +283,9 @@ void *rp__image_get(int program, int capability, int64_t *bytes, char *reason, s
 {
     const rp_gpu_text *t = program_at(program);
     char folder[IMAGE_PATH], path[IMAGE_PATH + 32], *log;
+    const rp_gpu_image *m = image_to_use(t->name, capability);
 
+    if (m) return image_copy(m, bytes, reason, room);
     if (!nvrtc_ready(reason, room)) return NULL;
     bool has_place = cache_folder(folder, sizeof folder);
     if (has_place) snprintf(path, sizeof path, "%s/%016" PRIx64 ".cubin", folder, hash_of(t, capability));

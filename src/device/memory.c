@@ -116,16 +116,23 @@ static bool grow_arena(const rp_gpu *gpu, rp_gpu_arena *a, int64_t bytes)
     return add_piece(gpu, a, more) || (more > least && add_piece(gpu, a, least));
 }
 
-bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, int64_t *left)
+static rp_memory_left what_is_left(const rp_gpu *gpu)
 {
-    size_t available = 0, total;
+    size_t available = 0, total = 0;
+    int64_t ours = 0;
 
+    gpu->call.cuMemGetInfo_v2(&available, &total);
+    for (int i = 0; i < RP_GPU_ARENAS; i++) ours += gpu->arena[i].mapped;
+    return (rp_memory_left){ .free = (int64_t)available, .others = (int64_t)total - (int64_t)available - ours };
+}
+
+bool rp__gpu_grow(rp_gpu *gpu, const uint8_t *base, int64_t bytes, rp_memory_left *left)
+{
     rp__gpu_enter(gpu);
     pthread_mutex_lock(&gpu->lock);
     bool grown = grow_arena(gpu, arena_at(gpu, address(base)), bytes);
-    if (!grown) gpu->call.cuMemGetInfo_v2(&available, &total);
+    if (!grown) *left = what_is_left(gpu);
     pthread_mutex_unlock(&gpu->lock);
-    *left = (int64_t)available;
     return grown;
 }
 
@@ -140,10 +147,19 @@ static uint64_t bounce_of(rp_gpu *gpu)
     if (!gpu->bounce) {
         int64_t bytes;
         uint8_t *at = rp__gpu_reserve(gpu, BOUNCE_BYTES, &bytes);
-        int64_t left;
+        rp_memory_left left;
         if (at && rp__gpu_grow(gpu, at, BOUNCE_BYTES, &left)) gpu->bounce = address(at);
+        else if (at) rp__gpu_release(gpu, at);
     }
     return gpu->bounce;
+}
+
+bool rp__gpu_prepare_slide(rp_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->slide);
+    bool prepared = bounce_of(gpu) != 0;
+    pthread_mutex_unlock(&gpu->slide);
+    return prepared;
 }
 
 /* Ranges that overlap are copied through the bounce buffer, from the end that is written over last. All queues share the buffer, so this waits. */
@@ -215,16 +231,23 @@ static void gpu_fill(rp_gpu *gpu, void *at, int byte, int64_t bytes, const rp_on
 enum { GPU_ALIGN = 256 };
 
 #define MEMORY(which) \
+    static const char *which##_card(void) { return rp__gpu_##which.card; } \
+    static const char *which##_about(void) { return rp__gpu_##which.about; } \
+    static int64_t which##_left(void) { return rp__gpu_left(&rp__gpu_##which); } \
     static rp_status which##_ready(rp_ctx *ctx) { return rp__gpu_ready(&rp__gpu_##which, ctx); } \
     static uint8_t *which##_reserve(int64_t limit, int64_t *bytes) { return rp__gpu_reserve(&rp__gpu_##which, limit, bytes); } \
     static void which##_release(uint8_t *base, int64_t bytes) { (void)bytes, rp__gpu_release(&rp__gpu_##which, base); } \
-    static bool which##_grow(uint8_t *base, int64_t bytes, int64_t *left) { return rp__gpu_grow(&rp__gpu_##which, base, bytes, left); } \
+    static bool which##_grow(uint8_t *base, int64_t bytes, rp_memory_left *left) \
+    { \
+        return rp__gpu_grow(&rp__gpu_##which, base, bytes, left); \
+    } \
     static struct rp_queue *which##_open(void) { return rp__gpu_open(&rp__gpu_##which); } \
     static void which##_copy(void *to, const void *from, int64_t bytes, const rp_on *on) { gpu_copy(&rp__gpu_##which, to, from, bytes, on); } \
     static void which##_fill(void *at, int byte, int64_t bytes, const rp_on *on) { gpu_fill(&rp__gpu_##which, at, byte, bytes, on); } \
-    const rp_memory rp__memory_##which = { .far = true, .align = GPU_ALIGN, .ready = which##_ready, .reserve = which##_reserve, \
-                                           .release = which##_release, .commit = gpu_commit, .grow = which##_grow, .open = which##_open, \
-                                           .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .put = rp__gpu_put, \
+    const rp_memory rp__memory_##which = { .far = true, .align = GPU_ALIGN, .ready = which##_ready, .card = which##_card, \
+                                           .about = which##_about, .left = which##_left, .reserve = which##_reserve, \
+                                           .release = which##_release, .commit = gpu_commit, .grow = which##_grow, \
+                                           .open = which##_open, .close = rp__gpu_close, .copy = which##_copy, .fill = which##_fill, .put = rp__gpu_put, \
                                            .sync = rp__gpu_sync, .mark = rp__gpu_mark, .reach = rp__gpu_reach, .failed = rp__gpu_failed, \
                                            .records = &rp__gpu_records, .lane = &rp__gpu_lane, .begin = rp__gpu_sync };
 MEMORY(cuda)

@@ -30,9 +30,10 @@ static bool open_stretch(const rp_cuda *call, rp_gpu_stretch *s)
 static bool open_stream(struct rp_queue *q)
 {
     const rp_gpu *gpu = q->gpu;
-    int64_t bytes, left;
+    int64_t bytes;
+    rp_memory_left left;
 
-    if (gpu->call.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING)) return false;
+    if (!rp__gpu_prepare_slide(q->gpu) || gpu->call.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING)) return false;
     q->room = rp__gpu_reserve(q->gpu, OWN_BYTES, &bytes);
     if (!q->room || !rp__gpu_grow(q->gpu, q->room, OWN_BYTES, &left)) return false;
     if (gpu->call.cuMemsetD8Async((uint64_t)(uintptr_t)q->room + AT_BLOCK, 0, RP_GPU_BLOCK_BYTES, q->stream)) return false;

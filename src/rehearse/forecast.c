@@ -37,7 +37,8 @@ static void fill_forecast(const rp_rehearsal *r, rp_forecast *f)
     f->ranks             = rp__comm_ranks(rp__world(r->ctx));
     f->links             = rp__cost_links(r->costs);
     f->solve_seconds     = r->solve_seconds;
-    f->estimated         = r->device != NULL;
+    f->elsewhere         = r->device != NULL;
+    f->estimated         = f->elsewhere && !r->ctx->far;
     if (r->engine.gather) rp__units_text(&r->engine.units, f->units);
     rp__regions_text(rp__model_root(r->engine.model), rp__engine_n_rules(&r->engine), f->regions);
 }

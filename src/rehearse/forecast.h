@@ -55,7 +55,8 @@ typedef struct {
     double keep_all_seconds;            /* … its seconds; a plan of fewer bytes may be faster */
     double offload_bandwidth;           /* assumed for slots and states, bytes per second … */
     bool offload_guessed;               /* … neither measured nor given */
-    bool estimated;                     /* the cost table is of another machine, while scratch is of this one */
+    bool elsewhere;                     /* the cost table is of another machine … */
+    bool estimated;                     /* … while scratch is of this CPU */
     double solve_seconds;
     char regions[RP_REGIONS_CHARS];
     rp_explain explain;

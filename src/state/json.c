@@ -92,10 +92,10 @@ static json_t *json_build(const rp_state_info *info, json_t *tensors, int parts,
     char seed[HEX_CHARS], data[HEX_CHARS], recipe[HEX_CHARS], sum[HEX_CHARS], frozen[HEX_CHARS];
     json_t *root =
         !tensors ? NULL
-                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:s, s:s, s:I, s:i, s:s*, s:o}", "format", sums ? 3 : 2, "reprise",
+                 : json_pack("{s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:s*, s:s*, s:s, s:s, s:I, s:i, s:s*, s:o}", "format", sums ? 3 : 2, "reprise",
                              rp_version(), "step", (json_int_t)info->step, "epoch", (json_int_t)info->epoch, "samples",
                              (json_int_t)info->samples, "seed", hex(seed, info->seed), "data_hash", hex(data, info->data_hash),
-                             "frozen_mark", info->frozen_mark ? hex(frozen, info->frozen_mark) : NULL,
+                             "frozen_mark", info->frozen_mark ? hex(frozen, info->frozen_mark) : NULL, "card", info->card,
                              "recipe", info->recipe, "recipe_hash", hex(recipe, text_hash(info->recipe)), "ranks",
                              (json_int_t)info->ranks, "parts", parts, "part_checksums", sums, "tensors", tensors);
     uint64_t checksum;
@@ -140,6 +140,16 @@ static bool read_best(const json_t *best, rp_state_best *out)
            json_is_number(json_object_get(best, "mark"));
 }
 
+static const char *examine_optional(const json_t *root, rp_state_info *info)
+{
+    const json_t *frozen = json_object_get(root, "frozen_mark"), *card = json_object_get(root, "card"), *best = json_object_get(root, "best");
+
+    if (frozen && !unhex(frozen, &info->frozen_mark)) return "has a wrong frozen_mark";
+    if (card && !json_is_string(card)) return "has a wrong 'card'";
+    info->card = json_string_value(card);
+    return best && !read_best(best, &info->best) ? "has a wrong 'best'" : NULL;
+}
+
 /* Returns NULL if the object is valid, else the defect. */
 static const char *examine(const json_t *root, rp_state_info *info)
 {
@@ -157,10 +167,8 @@ static const char *examine(const json_t *root, rp_state_info *info)
         return "lacks step, epoch or samples";
     if (!unhex(json_object_get(root, "seed"), &info->seed) || !unhex(json_object_get(root, "data_hash"), &info->data_hash))
         return "lacks seed or data_hash";
-    const json_t *frozen = json_object_get(root, "frozen_mark");
-    if (frozen && !unhex(frozen, &info->frozen_mark)) return "has a wrong frozen_mark";
-    const json_t *best = json_object_get(root, "best");
-    if (best && !read_best(best, &info->best)) return "has a wrong 'best'";
+    const char *defect = examine_optional(root, info);
+    if (defect) return defect;
     info->ranks = 1;
     if (format == 1 && json_object_get(root, "parts")) return "is of format 1, which has no parts";
     if (format > 1 && (!read_int(root, "ranks", &info->ranks) || !read_int(root, "parts", &parts) || parts < 1 || parts > INT32_MAX))

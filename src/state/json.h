@@ -1,7 +1,7 @@
 /* state/json.h -- writes and parses state.json.
  *
- *   {"format": 3, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "frozen_mark": "…" (optional), "recipe": "…",
- *    "recipe_hash": "…", "ranks": 4, "parts": 4, "part_checksums": "… … … …",
+ *   {"format": 3, "reprise": …, "step": …, "epoch": …, "samples": …, "seed": "…", "data_hash": "…", "frozen_mark": "…" (optional),
+ *    "card": "…" (optional), "recipe": "…", "recipe_hash": "…", "ranks": 4, "parts": 4, "part_checksums": "… … … …",
  *    "tensors": {name: {"dtype": "BF16", "shape": […], "room": 4096}, …}, "checksum": "…"}
  *
  * Part p of a tensor holds `room` elements from p * room on, or fewer at the end. The checksum of a part is computed from the names and checksums

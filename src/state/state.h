@@ -43,6 +43,7 @@ typedef struct {
     rp_state_best best;
     uint64_t frozen_mark;               /* hash of the frozen weights, which the state does not hold (train/frozen.c); 0: it holds all weights */
     const char *recipe;                 /* the resolved recipe, as YAML */
+    const char *card;                   /* rp__mem_card of the run that wrote it; NULL: it computed on the host */
 } rp_state_info;
 
 /* Write a state, then remove old ones as rp__state_prune does with keep_last_n (at least 1). States of later steps are removed too: they

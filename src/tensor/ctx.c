@@ -1,4 +1,5 @@
 /* tensor/ctx.c -- contexts: the team of threads, the devices and their memory spaces. */
+#include "base/machine.h"
 #include "base/sized.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernels.h"
@@ -40,6 +41,14 @@ static rp_status add_device(rp_ctx *ctx, const char *name, int64_t limit_bytes)
         return RP_OK;
     }
     return rp_fail(ctx, RP_ERR_ARG, "unknown device '%s'", name);
+}
+
+int64_t rp__device_left(const char *name)
+{
+    int i = 0;
+
+    while (name && i < RP_COUNT(devices) && strcmp(devices[i].name, name)) i++;
+    return i < RP_COUNT(devices) && devices[i].memory->left ? devices[i].memory->left() : rp__machine_memory();
 }
 
 /* Buffers for files are host memory. If device 0 is not on the host, the host becomes a second device, to which memory_limit_bytes does not apply. */

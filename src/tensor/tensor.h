@@ -15,6 +15,8 @@
 /* Opens a further device with its own memory space; a second call returns the same one. It stays open until the context is freed. Tensors are
  * created on device 0 only. errors RP_ERR_ARG no such device, or too many · RP_ERR_MEMORY */
 rp_status rp__device_open(rp_ctx *ctx, const char *name, int *index);
+/* Bytes of memory that a device has left; NULL: the host. -1: it cannot be used on this machine. */
+int64_t rp__device_left(const char *name);
 
 /* The last elements of a storage that passed rp__check_ints, and their version. */
 typedef struct { uint64_t version; int64_t start, count, limit, other; } rp_checked;

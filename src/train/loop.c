@@ -130,6 +130,7 @@ static rp_status save(rp_trainer *t)
         .step = t->done, .epoch = t->done / t->info.data.steps_per_epoch,
         .samples = t->done * r->batch_size * r->gradient_accumulation_steps * rp__comm_ranks(rp__world(t->ctx)), .seed = t->ctx->seed,
         .data_hash = t->info.data.hash, .best = t->best, .frozen_mark = t->frozen_mark, .recipe = t->recipe_text,
+        .card = rp__mem_card(t->ctx),
     };
     char *path = rp__state_name(t->ctx, r->output_dir, "step-#", t->done);
     if (!path) return RP_ERR_MEMORY;

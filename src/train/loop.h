@@ -26,6 +26,7 @@ typedef struct {
     int64_t n_trained;                  /* elements that are not frozen */
     int64_t n_quantised, quantised_bytes;   /* elements that are stored quantised, and their bytes */
     int64_t mapped_bytes;               /* of weights that stay in the model's files */
+    const char *device;                 /* a GPU, its driver and how much of its memory others hold; NULL: the host computes */
     int64_t n_steps;                    /* of the whole run; once it has stopped early, the steps done */
     bool stopped_early;                 /* by `early_stopping` */
     int64_t best_step;                  /* of the lowest validation loss, if the recipe keeps it or stops early; 0: none yet … */

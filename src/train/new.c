@@ -17,6 +17,7 @@
 #include "rehearse/allowance.h"
 #include "rehearse/engine.h"
 #include "shard/ranks.h"
+#include "tensor/tensor.h"
 #include "train/internal.h"
 
 typedef struct {                        /* closed when the trainer is built */
@@ -24,22 +25,22 @@ typedef struct {                        /* closed when the trainer is built */
     rp_state *state;                    /* to resume from; NULL: a fresh start */
 } opening;
 
-/* Bytes of free memory that are left to the process outside the arena. */
-enum { BESIDE = 64 << 20 };
-
-static int64_t budget_of(const rp_recipe *recipe)
-{
-    if (recipe->memory_budget.kind == RP_BUDGET_BYTES) return recipe->memory_budget.bytes;
-    if (recipe->memory_budget.kind == RP_BUDGET_NONE) return 0;
-    int64_t left = rp__machine_memory() - BESIDE;
-    return left > 1 ? left : 1;
-}
+/* Bytes of free memory that `memory_budget: auto` leaves outside the arena: to the process, and to the driver for its graphs. */
+enum { BESIDE = 64 << 20, BESIDE_OF_GPU = 256 << 20 };
 
 const char *rp__recipe_device(const rp_recipe *recipe)
 {
     static const char *const names[] = { [RP_DEVICE_CPU] = NULL, [RP_DEVICE_SIM] = "sim", [RP_DEVICE_EMU] = "emu", [RP_DEVICE_CUDA] = "cuda" };
 
     return names[recipe->device];
+}
+
+static int64_t budget_of(const rp_recipe *recipe)
+{
+    if (recipe->memory_budget.kind == RP_BUDGET_BYTES) return recipe->memory_budget.bytes;
+    if (recipe->memory_budget.kind == RP_BUDGET_NONE) return 0;
+    int64_t left = rp__device_left(rp__recipe_device(recipe)) - (recipe->device == RP_DEVICE_CUDA ? BESIDE_OF_GPU : BESIDE);
+    return left > 1 ? left : 1;
 }
 
 rp_ctx_options rp__recipe_ctx_options(const rp_recipe *recipe)
@@ -171,6 +172,7 @@ static rp_status list_tensors(rp_trainer *t)
         t->info.n_trained += rp_meta_elems(&p->whole);
     }
     t->info.mapped_bytes = rp__model_mapped_bytes(t->engine.model);
+    t->info.device       = rp__mem_about(t->ctx);
     for (int i = 0; i < n_optim; i++) t->tensors[t->n_tensors++] = of_optim(t, i);
     return RP_OK;
 }

@@ -67,6 +67,16 @@ static rp_status open_state(rp_trainer *t, rp_report *report, rp_state **out)
     return RP_OK;
 }
 
+/* Bits hold for one model of card, driver and compiler of kernels. */
+static void note_card(const rp_trainer *t, const rp_state *state, rp_report *report)
+{
+    const char *was = rp__state_info(state)->card, *now = rp__mem_card(t->ctx);
+
+    if (was == now || (was && now && !strcmp(was, now))) return;
+    rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "the state was written on '%s', this run computes on '%s': from here on bits may differ "
+                    "from those of a run that stays there", was ? was : "cpu", now ? now : "cpu");
+}
+
 static void note_state(const rp_trainer *t, const rp_state *state, rp_report *report)
 {
     const rp_state_info *info = rp__state_info(state);
@@ -76,6 +86,7 @@ static void note_state(const rp_trainer *t, const rp_state *state, rp_report *re
         snprintf(by, sizeof by, ", written by %" PRId64 " rank%s", info->ranks, info->ranks == 1 ? "" : "s");
     rp__report_note(report, rp__recipe_place(t->recipe, "resume"), "resuming after step %" PRId64 " from '%s'%s", info->step,
                     rp__state_path(state), by);
+    note_card(t, state, report);
     if (rp__best_is_over(t->recipe, &info->best))
         rp__report_note(report, rp__recipe_place(t->recipe, "early_stopping.patience"), "the run has stopped early: its last %" PRId64 " validations were "
                         "not lower; raise 'early_stopping.patience' to continue it", info->best.waited);

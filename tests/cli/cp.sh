@@ -1,3 +1,4 @@
+reprise cat tiny_from_scratch | cmp - "$SOURCE/recipes/tiny_from_scratch.yaml"
 reprise cp tiny_from_scratch mine.yaml && cmp mine.yaml "$SOURCE/recipes/tiny_from_scratch.yaml"
 mkdir folder && reprise cp gpt2_124m_full folder && ls folder
 echo 'kept' >mine.yaml

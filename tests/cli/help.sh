@@ -1,4 +1,5 @@
 reprise --help
+reprise --version
 #> usage: reprise COMMAND [ARGUMENT ...]
 #>
 #> Train and fine-tune transformers inside a memory budget.
@@ -23,3 +24,4 @@ reprise --help
 #>   download     download a model from the Hugging Face hub
 #>
 #> 'reprise COMMAND --help' describes a command; 'reprise --version' prints the version.
+#> reprise 0.1.0

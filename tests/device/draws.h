@@ -2,11 +2,21 @@
 #ifndef TESTS_DRAWS_H
 #define TESTS_DRAWS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+
+/* The GPU under test: the emulated one, or with REPRISE_TEST_DEVICE=cuda a card (tools/gpu-check). */
+static inline const char *test_gpu(void)
+{
+    const char *device = getenv("REPRISE_TEST_DEVICE");
+
+    return device && !strcmp(device, "cuda") ? "cuda" : "emu";
+}
+static inline bool test_is_card(void) { return !strcmp(test_gpu(), "cuda"); }
 
 typedef struct { uint64_t state; } draws;
 

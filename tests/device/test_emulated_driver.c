@@ -366,7 +366,7 @@ static void use_reserve(used *u)
 
 static void use_grow(used *u)
 {
-    int64_t left;
+    rp_memory_left left;
 
     u->right = rp__memory_emu.grow(u->base, BYTES, &left);
 }

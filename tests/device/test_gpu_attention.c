@@ -433,7 +433,7 @@ static const shape shapes[] = {
     { "only dq",                 SIZES(1, 20, 20, 1, 1, 256), .causal = true, .flags = NO_DK | NO_DV },
 };
 
-static rp_ctx *open_device(void) { return test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 2 }); }
+static rp_ctx *open_device(void) { return test_ctx(&(rp_ctx_options){ .device = test_gpu(), .threads = 2 }); }
 
 static void check_cases(rp_dtype dtype)
 {

@@ -1,14 +1,15 @@
 /* tests/device/test_gpu_faults.c -- a GPU that cannot be used, fails or is full is one clear message. The GPU is emulated; each case has a process of its
  * own, because a failed driver stays failed. */
 /* ctest: device-free level-free thread-free */
-#include "rp_test.h"
+#include "train/loop_test.h"
 
-#include <stdlib.h>
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/driver.h"
 #include "device/emulate/emulate.h"
+#include "device/gpu.h"
+#include "device/image.h"
 
 static void in_child(void (*body)(void))
 {
@@ -68,20 +69,103 @@ static void a_gpu_that_cannot_be_opened_is_named_with_the_reason(void **state)
     in_child(no_module);
 }
 
-/* On a machine without a driver. */
-static void no_driver(void)
-{
-    rp_ctx *ctx      = NULL;
-    rp_status status = rp_ctx_new(&(rp_ctx_options){ .device = "cuda", .threads = 1 }, &ctx);
+/* ---- drivers of this machine, or none ---- */
 
-    if (status == RP_OK) return;
-    check_refused(status, RP_ERR_BACKEND, rp_error(NULL), "device 'cuda' cannot be used: ");
+static void check_no_cuda(const char *reason)
+{
+    rp_ctx *ctx = NULL;
+    char wanted[512];
+
+    snprintf(wanted, sizeof wanted, "device 'cuda' cannot be used: %s", reason);
+    check_refused(rp_ctx_new(&(rp_ctx_options){ .device = "cuda", .threads = 1 }, &ctx), RP_ERR_BACKEND, rp_error(NULL), wanted);
 }
 
-static void without_a_driver_the_device_is_refused(void **state)
+static void no_driver(void)
+{
+    if (!dlopen("libcuda.so.1", RTLD_NOW)) check_no_cuda("there is no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded)");
+}
+
+/* The dynamic loader takes this library for libcuda.so.1. */
+static void driver_without_functions(void)
+{
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) return;
+    must(dlopen(OLD_DRIVER, RTLD_NOW) != NULL);
+    check_no_cuda("the NVIDIA driver is too old: it has no cuDriverGetVersion, so it is older than CUDA 12.0");
+}
+
+static rp_cuda driver;
+
+static const char *load_driver(rp_cuda *call, char *text)
+{
+    (void)text;
+    *call = driver;
+    return NULL;
+}
+
+/* The emulated driver as the machine's own. */
+static void pretend(void)
+{
+    driver            = rp__cuda_emulated;
+    rp__gpu_cuda.load = load_driver;
+}
+
+static int version_of_11(int *version)
+{
+    *version = 11080;
+    return CUDA_SUCCESS;
+}
+
+static void old_driver(void)
+{
+    pretend();
+    driver.cuDriverGetVersion = version_of_11;
+    check_no_cuda("the NVIDIA driver is too old: it is for CUDA 11.8, 12.0 or later is needed");
+}
+
+static int no_cards(int *count)
+{
+    *count = 0;
+    return CUDA_SUCCESS;
+}
+
+static void driver_without_cards(void)
+{
+    pretend();
+    driver.cuDeviceGetCount = no_cards;
+    check_no_cuda("the NVIDIA driver finds no GPU");
+}
+
+static int attribute_of_turing(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 7 : 5;
+    return CUDA_SUCCESS;
+}
+
+static void old_card(void)
+{
+    pretend();
+    driver.cuDeviceGetAttribute = attribute_of_turing;
+    check_no_cuda("the GPU 'emulated GPU' has compute capability 7.5; 8.0 or later is needed");
+}
+
+static void no_compiler(void)
+{
+    if (rp__gpu_n_images) return;
+    must(!setenv("REPRISE_NVRTC", "/nowhere/libnvrtc.so", 1));
+    pretend();
+    check_no_cuda("NVRTC is missing: libnvrtc.so.13 or libnvrtc.so.12 of the CUDA toolkit compiles the kernels, and this build has none for this GPU");
+}
+
+static void a_driver_or_card_that_does_not_do_is_named_with_the_need(void **state)
 {
     (void)state;
     in_child(no_driver);
+    in_child(driver_without_functions);
+    in_child(old_driver);
+    in_child(driver_without_cards);
+    in_child(old_card);
+    in_child(no_compiler);
 }
 
 static rp_tensor *filled(rp_ctx *ctx, int64_t n)
@@ -128,7 +212,7 @@ static void full_device(void)
     must(rp_tensor_new(ctx, &meta, RP_MEM_PARAM, &t) == RP_OK);
     meta.dim[0]      = 12 << 20;
     rp_status status = rp_tensor_new(ctx, &meta, RP_MEM_PARAM, &t);
-    check_refused(status, RP_ERR_MEMORY, rp_error(ctx), "the device has 48234496 bytes (46.00 MiB) left");
+    check_refused(status, RP_ERR_MEMORY, rp_error(ctx), "the device has 46137344 bytes (44.00 MiB) left, the driver and other programs hold 0 bytes");
 }
 
 /* A planned step reserves its bytes before it begins. */
@@ -141,20 +225,122 @@ static void full_device_before_a_step(void)
     must(strstr(rp_error(ctx), "the step") != NULL);
 }
 
+static void device_of_others(void)
+{
+    must(!setenv("REPRISE_EMU_MEMORY", "67108864", 1));
+    rp_cuda_allocation kind = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    rp_ctx *ctx  = emulated();
+    rp_meta meta = rp_meta_1d(RP_F32, 8 << 20);
+    rp_tensor *t = NULL;
+    uint64_t handle;
+
+    must(!rp__cuda_emulated.cuMemCreate(&handle, 40 << 20, &kind, 0));
+    check_refused(rp_tensor_new(ctx, &meta, RP_MEM_PARAM, &t), RP_ERR_MEMORY, rp_error(ctx),
+                  "the device has 20971520 bytes (20.00 MiB) left, the driver and other programs hold 41943040 bytes (40.00 MiB)");
+}
+
 static void a_full_device_is_an_error_of_the_allocation(void **state)
 {
     (void)state;
     in_child(full_device);
     in_child(full_device_before_a_step);
+    in_child(device_of_others);
+}
+
+/* ---- runs ---- */
+
+enum { CHUNK = 1 << 21 };
+
+/* A run that needs more than 8 MiB, on a device of so much memory. It ends with 3 if it does not begin, and with 4 if it does not end. */
+static int run_on(int64_t bytes)
+{
+    pid_t child = fork();
+    char memory[32];
+    int status;
+
+    assert_true(child >= 0);
+    snprintf(memory, sizeof memory, "%lld", (long long)bytes);
+    if (!child) {
+        must(!setenv("REPRISE_EMU_MEMORY", memory, 1));
+        run r = run_open(&dir, "llama", "out", RUN("device=emu", "batch_size=92", "max_steps=2"));
+        if (r.status == RP_ERR_MEMORY && strstr(rp_error(r.ctx), "the device has ")) _exit(3);
+        bool ends = r.status == RP_OK && rp__trainer_run(r.trainer, NULL, NULL) == RP_OK;
+        if (!ends) fprintf(stderr, "%lld bytes: %s\n", (long long)bytes, rp_error(r.ctx));
+        _exit(ends ? 0 : 4);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_run_without_enough_memory_ends_before_its_first_step(void **state)
+{
+    (void)state;
+    int n_refused = 0;
+
+    for (int64_t bytes = 3 * CHUNK;; bytes += CHUNK) {
+        int ended = run_on(bytes);
+        if (!ended) break;
+        if (ended != 3) fail_msg("%lld bytes: %d", (long long)bytes, ended);
+        assert_false(is_there(&dir, "out/state"));
+        n_refused++;
+    }
+    if (n_refused < 2) fail_msg("%d refused", n_refused);
+}
+
+/* What another program takes after the start is not the run's. */
+static void memory_that_others_take_later_is_no_memory_of_the_run(void **state)
+{
+    (void)state;
+    rp_cuda_allocation kind = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    uint64_t handle[64];
+    int n = 0;
+
+    run_whole(&dir, "llama", "alone", RUN("device=emu"));
+    run r = run_open(&dir, "llama", "crowded", RUN("device=emu"));
+    assert_ok(r.ctx, r.status);
+    for (size_t bytes = (size_t)8 << 30; bytes >= CHUNK; bytes /= 2)
+        while (!rp__cuda_emulated.cuMemCreate(&handle[n], bytes, &kind, 0)) assert_true(++n < 64);
+    assert_ok(r.ctx, rp__trainer_run(r.trainer, NULL, NULL));
+    while (n) assert_int_equal(rp__cuda_emulated.cuMemRelease(handle[--n]), CUDA_SUCCESS);
+    run_close(&r);
+    assert_same_final(&dir, "alone", "crowded");
+}
+
+static void lose_card(void *user, const rp_metrics *line, double seconds_left)
+{
+    (void)user, (void)seconds_left;
+    if (line->step == 5) rp__emulate_fail("cuEventSynchronize", 1, CUDA_ERROR_UNKNOWN);
+}
+
+static void lost_card(void)
+{
+    run r            = run_open(&dir, "llama", "lost", RUN("device=emu", "save_every_n_steps=4"));
+    rp_status status = rp__trainer_run(r.trainer, NULL, &(rp_progress){ .step = lose_card });
+
+    check_refused(status, RP_ERR_BACKEND, rp_error(r.ctx), "device 'emu' failed at or before the end of step 7: cuEventSynchronize: CUDA_ERROR_UNKNOWN "
+                  "(unknown error); the GPU may be lost or broken: see nvidia-smi and the log of the system");
+    run_close(&r);
+}
+
+static void a_card_that_disappears_ends_the_run_at_its_last_state(void **state)
+{
+    (void)state;
+    in_child(lost_card);
+    run_whole(&dir, "llama", "lost", RUN("device=emu", "resume=auto"));
+    run_whole(&dir, "llama", "whole", RUN("device=emu"));
+    assert_same_final(&dir, "whole", "lost");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpu_that_cannot_be_opened_is_named_with_the_reason),
-        cmocka_unit_test(without_a_driver_the_device_is_refused),
+        cmocka_unit_test(a_driver_or_card_that_does_not_do_is_named_with_the_need),
         cmocka_unit_test(an_error_of_the_device_names_the_op_at_or_before_which_it_happened),
         cmocka_unit_test(a_full_device_is_an_error_of_the_allocation),
+        TEST(a_run_without_enough_memory_ends_before_its_first_step),
+        TEST(memory_that_others_take_later_is_no_memory_of_the_run),
+        TEST(a_card_that_disappears_ends_the_run_at_its_last_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

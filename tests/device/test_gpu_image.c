@@ -1,4 +1,5 @@
-/* Every kernel compiles for every GPU, without spilling registers, and the cache gives back what was compiled. Skipped without NVRTC. */
+/* Every kernel compiles for every GPU, with the registers of a table, and the cache gives back what was compiled. Skipped without NVRTC. The library may have
+ * kernels itself, and needs no NVRTC for these. */
 /* ctest: long repository level-free device-free thread-free */
 #include "rp_test.h"
 
@@ -6,9 +7,17 @@
 #include "device/launch.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char reason[512];
+
+/* In this program the library has the first program for three GPUs. */
+#define FIRST "kernels/gpu/attention.k"
+const rp_gpu_image rp__gpu_images[]       = { { FIRST, 80, 0, 1 }, { FIRST, 86, 1, 2 }, { FIRST, 90, 3, 3 } };
+const int rp__gpu_n_images                = RP_COUNT(rp__gpu_images);
+const unsigned char rp__gpu_image_bytes[] = "abbccc";
+const char *const rp__gpu_images_by       = "NVRTC 1.2";
 
 /* "skipped" is printed for people; a machine without NVRTC cannot compile. */
 static bool has_nvrtc(void)
@@ -22,17 +31,72 @@ static bool has_nvrtc(void)
     return cubin || !strstr(reason, "missing");
 }
 
-/* Messages of the assembler: a line with the name, then spilled bytes, then registers. */
-static void print_registers(const char *log, int capability)
-{
-    const char *at = log;
+/* ---- registers ---- */
 
-    while ((at = strstr(at, "Compiling entry function '"))) {
-        const char *name = at + strlen("Compiling entry function '"), *used = strstr(at, "Used "), *spill = strstr(at, "bytes stack frame, ");
-        int chars = (int)strcspn(name, "'");
-        print_message("  sm_%d %-24.*s %.*s · %.*s\n", capability, chars, name, used ? (int)strcspn(used, "\n") : 0, used ? used : "",
-                      spill ? (int)strcspn(spill + 19, "\n") : 0, spill ? spill + 19 : "");
-        at = name;
+/* The most that a thread of a kernel uses on any GPU, with NVRTC 13.0: registers, and bytes of them that are spilled to memory. */
+typedef struct { const char *kernel; int registers, spilled; } usage;
+static const usage usual = { "any other", 128, 0 };
+static const usage table[] = {
+    { "attention_forward_64", 168, 0 },   { "attention_forward_128", 168, 0 },     { "attention_forward_256", 254, 0 },
+    { "attention_dkv_64", 255, 0 },       { "attention_dkv_128", 255, 0 },         { "attention_dk_256", 254, 0 },
+    { "attention_dv_256", 255, 4 },       { "attention_dq_64", 233, 8 },           { "attention_dq_128", 168, 4 },
+    { "attention_dq_256", 255, 0 },       { "attention_plain_64", 128, 0 },        { "attention_plain_128", 174, 0 },
+    { "attention_plain_dkv_128", 226, 0 }, { "attention_plain_dq_128", 172, 12 },  { "grouped_nn", 142, 0 },
+    { "grouped_nt", 142, 0 },             { "grouped_tn", 142, 0 },                { "where_forward", 64, 16 },
+    { "div_db", 64, 72 },
+};
+enum { REGISTERS = 1 << 16, SHARED_BYTES = 48 << 10 };      /* of a multiprocessor; of a block, without asking for more */
+
+static usage wanted_of(const char *name)
+{
+    for (int i = 0; i < RP_COUNT(table); i++)
+        if (!strcmp(table[i].kernel, name)) return table[i];
+    return usual;
+}
+
+static int threads_of(const char *name)
+{
+    for (int i = 0; i < rp__gpu_n_kernels; i++)
+        if (!strcmp(rp__gpu_kernels[i]->name, name)) return rp__gpu_kernels[i]->threads;
+    fail_msg("no kernel '%s'", name);
+    return 0;
+}
+
+/* The number before `unit` in the lines of a kernel; 0: there is none. */
+static int number_before(const char *from, const char *end, const char *unit)
+{
+    const char *at = strstr(from, unit);
+
+    if (!at || at >= end) return 0;
+    while (at > from && at[-1] == ' ') at--;
+    while (at > from && at[-1] >= '0' && at[-1] <= '9') at--;
+    return (int)strtol(at, NULL, 10);
+}
+
+static void check_kernel(const char *name, const char *from, const char *end, int capability)
+{
+    usage wanted = wanted_of(name);
+    int registers = number_before(from, end, " registers"), spilled = number_before(from, end, " bytes spill stores");
+    int shared = number_before(from, end, " bytes smem");
+
+    print_message("  sm_%d %-24s %d registers, %d bytes spilled, %d bytes shared\n", capability, name, registers, spilled, shared);
+    assert_true(registers > 0);
+    if (registers > wanted.registers || spilled > wanted.spilled)
+        fail_msg("%s on sm_%d: %d registers, %d bytes spilled; %d and %d are known", name, capability, registers, spilled, wanted.registers, wanted.spilled);
+    if (registers * threads_of(name) > REGISTERS || shared > SHARED_BYTES) fail_msg("%s on sm_%d cannot be launched", name, capability);
+}
+
+/* Messages of the assembler: a line with the name, then spilled bytes, then registers and shared memory. */
+static void check_registers(const char *log, int capability)
+{
+    static const char before[] = "Compiling entry function '";
+    char name[64];
+
+    for (const char *at = strstr(log, before), *next; at; at = next) {
+        at += strlen(before);
+        next = strstr(at, before);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "'"), at);
+        check_kernel(name, at, next ? next : log + strlen(log), capability);
     }
 }
 
@@ -52,13 +116,98 @@ static void kernels_compile_for_every_gpu(void **state)
             if (!cubin) fail_msg("%s\n%s", reason, log ? log : "");
             assert_true(bytes > 1000);
             if (strstr(log, "warning")) fail_msg("%s: %s", rp__image_name(p), log);
-            print_registers(log, capabilities[i]);
+            check_registers(log, capabilities[i]);
             for (const char *at = log; capabilities[i] == 90 && (at = strstr(at, "Compiling entry function")); at++) functions++;
             free(cubin);
             free(log);
         }
     assert_int_equal(functions, rp__gpu_n_kernels);
 }
+
+static void a_gpu_that_nvrtc_does_not_know_is_named(void **state)
+{
+    int64_t bytes;
+
+    (void)state;
+    if (!has_nvrtc()) skip();
+    assert_null(rp__image_get(0, 799, &bytes, reason, sizeof reason));
+    assert_non_null(strstr(reason, " cannot compile kernels/gpu/"));
+    assert_non_null(strstr(reason, "-arch=sm_799a"));
+}
+
+/* ---- kernels in the library ---- */
+
+/* NULL: there is no such code, and no NVRTC. */
+static void must_find(int capability, const char *wanted)
+{
+    int64_t bytes = 0;
+    char *found   = rp__image_get(0, capability, &bytes, reason, sizeof reason);
+
+    if (wanted ? !found || bytes != (int64_t)strlen(wanted) || memcmp(found, wanted, (size_t)bytes) : found || !strstr(reason, "NVRTC is missing")) _exit(1);
+    free(found);
+}
+
+static void without_nvrtc_kernels_of_the_library_serve_gpus_of_their_generation(void **state)
+{
+    int status;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (!child) {
+        setenv("REPRISE_NVRTC", "/nowhere/libnvrtc.so", 1);
+        must_find(80, "a");
+        must_find(86, "bb");
+        must_find(89, "bb");
+        must_find(90, "ccc");
+        must_find(100, NULL);
+        must_find(75, NULL);
+        _exit(strcmp(rp__image_compiler(89), "NVRTC 1.2") != 0 || *rp__image_compiler(100));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void with_nvrtc_kernels_of_the_library_serve_their_own_gpu(void **state)
+{
+    (void)state;
+    assert_string_equal(rp__image_name(0), rp__gpu_images[0].name);
+    if (!has_nvrtc()) skip();
+    must_find(90, "ccc");
+    assert_string_equal(rp__image_compiler(90), "NVRTC 1.2");
+    assert_string_not_equal(rp__image_compiler(89), "NVRTC 1.2");
+}
+
+/* The program of the build that makes kernels a part of the library. */
+static void the_build_embeds_what_nvrtc_compiles(void **state)
+{
+    char folder[] = "/tmp/reprise-image-XXXXXX", command[1024], line[128];
+    int64_t bytes = 0;
+    char *log;
+
+    (void)state;
+    if (!has_nvrtc()) skip();
+    test_leave_to_full();
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "cd %s && " EMBED_KERNELS " 90 images.bin images.c && " COMPILER " -shared -fPIC -I " RP_SOURCE_DIR "/src -I "
+             RP_SOURCE_DIR "/include images.c -o images.so", folder);
+    assert_int_equal(system(command), 0);
+    void *cubin = rp__image_compile(0, 90, &bytes, &log, reason, sizeof reason);
+    snprintf(line, sizeof line, "{ \"%s\", 90, 0, %lld },", rp__image_name(0), (long long)bytes);
+    snprintf(command, sizeof command, "cd %s && grep -qF '%s' images.c && grep -q 'n_images = %d;' images.c", folder, line, rp__image_programs());
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/images.bin", folder);
+    FILE *f     = fopen(command, "rb");
+    char *found = malloc((size_t)bytes);
+    assert_true(f && found && fread(found, 1, (size_t)bytes, f) == (size_t)bytes);
+    assert_memory_equal(found, cubin, (size_t)bytes);
+    fclose(f);
+    free(found), free(cubin), free(log);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- the cache ---- */
 
 static void cache_gives_what_was_compiled(void **state)
 {
@@ -70,14 +219,14 @@ static void cache_gives_what_was_compiled(void **state)
     if (!has_nvrtc()) skip();
     assert_non_null(mkdtemp(folder));
     setenv("XDG_CACHE_HOME", folder, 1);
-    for (int i = 0; i < 2; i++) cubin[i] = rp__image_get(0, 90, &bytes[i], reason, sizeof reason);
+    for (int i = 0; i < 2; i++) cubin[i] = rp__image_get(1, 90, &bytes[i], reason, sizeof reason);
     assert_true(cubin[0] && cubin[1]);
     assert_int_equal(bytes[0], bytes[1]);
     assert_memory_equal(cubin[0], cubin[1], (size_t)bytes[0]);
     free(cubin[0]), free(cubin[1]);
     snprintf(command, sizeof command, "truncate -s 100 %s/reprise/gpu/*.cubin", folder);
     assert_int_equal(system(command), 0);
-    cubin[0] = rp__image_get(0, 90, &bytes[0], reason, sizeof reason);
+    cubin[0] = rp__image_get(1, 90, &bytes[0], reason, sizeof reason);
     assert_non_null(cubin[0]);
     assert_int_equal(bytes[0], bytes[1]);
     free(cubin[0]);
@@ -87,7 +236,14 @@ static void cache_gives_what_was_compiled(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_compile_for_every_gpu), cmocka_unit_test(cache_gives_what_was_compiled) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_nvrtc_kernels_of_the_library_serve_gpus_of_their_generation),      /* before anything asks for NVRTC */
+        cmocka_unit_test(kernels_compile_for_every_gpu),
+        cmocka_unit_test(a_gpu_that_nvrtc_does_not_know_is_named),
+        cmocka_unit_test(with_nvrtc_kernels_of_the_library_serve_their_own_gpu),
+        cmocka_unit_test(the_build_embeds_what_nvrtc_compiles),
+        cmocka_unit_test(cache_gives_what_was_compiled),
+    };
 
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

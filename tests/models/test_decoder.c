@@ -1,4 +1,5 @@
 /* The decoder without any file: paths, parameters, gradients, regions, caches. */
+/* ctest: slow-emulated */
 #include "rp_test.h"
 
 #include <math.h>

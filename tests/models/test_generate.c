@@ -1,5 +1,5 @@
 /* Claims about generation, on random models of both families. */
-/* ctest: level-free */
+/* ctest: level-free slow-emulated */
 #include "tiny_model.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Claims about ops that ranks make together. Run alone they are those of one rank; CMake runs them as jobs of 2, 3, 4 and 6 ranks of each MPI:
  * from 5 ranks on the blocks of a head are split. */
-/* ctest: emu ranks=2,3,4,6 */
+/* ctest: slow-emulated emu ranks=2,3,4,6 */
 #include "rp_test.h"
 
 #include "ops/prefetch.h"

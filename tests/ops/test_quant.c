@@ -149,7 +149,7 @@ static void check_turned(rp_ctx *ctx, const rp_quant_type *type, rp_dtype dtype)
 static void check_level(const rp_kernels *table, int threads)
 {
     rp__kernels_force(table);
-    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = threads });
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .threads = threads });
 
     for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++)
         for (int i = 0; i < RP_COUNT(cases); i++)
@@ -238,7 +238,7 @@ static void references_give_the_bits_of_dequantised_weights(void **state)
 {
     (void)state;
     rp__kernels_force(rp__kernels_none());
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu" });
     for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++)
         for (int i = 0; i < RP_COUNT(small); i++)
             for (int d = 0; d < 2; d++) check_case(ctx, &small[i], rp__quant_type(t), d ? RP_BF16 : RP_F32, false);
@@ -288,7 +288,7 @@ static void rows_of_a_quantised_table_are_its_numbers(void **state)
     level[n++] = rp__kernels_none();
     for (int i = 0; i < n; i++) {
         rp__kernels_force(level[i]);
-        rp_ctx *ctx = test_ctx(NULL);
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu" });
         for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++) check_embedding(ctx, t);
         test_ctx_free(ctx);
     }
@@ -324,7 +324,7 @@ static void a_quantised_weight_has_no_gradient(void **state)
 static void a_quantised_tensor_is_read_and_counted_but_not_written_or_cut(void **state)
 {
     (void)state;
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu" });
     rp_meta meta = rp_meta_2d(RP_Q4_1, 3, 64), ragged = rp_meta_2d(RP_Q4_1, 3, 48), nf4 = rp_meta_2d(RP_NF4, 257, 64);
     rp_tensor *t = quant_tensor(ctx, &meta, 1), *view;
     double v[192];

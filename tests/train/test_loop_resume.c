@@ -211,6 +211,48 @@ static void a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same(
     assert_same_run("whole", "out");
 }
 
+/* The state at step 4, of the emulated GPU, as a run on this card would have left it. Takes the card; NULL: it was the host. */
+static void as_of_card(const char *out, json_t *card)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s/state/step-4/state.json", out);
+    run_part(out, 4, true, RUN("device=emu"));
+    json_t *root = read_state_index(temp_path(&dir, path));
+    assert_string_equal(json_string_value(json_object_get(root, "card")), "emulated GPU, compute capability 9.0, driver for CUDA 13.0");
+    if (card) json_object_set_new(root, "card", card);
+    else json_object_del(root, "card");
+    write_state_index(temp_path(&dir, path), root);
+}
+
+static bool has_note(const char *out, const char *words)
+{
+    run r         = run_open(&dir, "gpt2", out, RUN("device=emu", "resume=auto"));
+    bool reported = false;
+
+    assert_ok(r.ctx, r.status);
+    for (rp_report_item *item = r.report.first; item; item = item->next) reported = reported || (item->note && strstr(item->text, words));
+    run_close(&r);
+    return reported;
+}
+
+static void a_state_of_another_card_is_resumed_with_a_note(void **state)
+{
+    (void)state;
+    as_of_card("same", json_string("emulated GPU, compute capability 9.0, driver for CUDA 13.0"));
+    as_of_card("other", json_string("another GPU"));
+    as_of_card("host", NULL);
+    as_of_card("damaged", json_integer(5));
+    assert_false(has_note("same", "bits may differ"));
+    assert_true(has_note("other", "the state was written on 'another GPU', this run computes on 'emulated GPU, compute capability 9.0, driver for CUDA 13.0': "
+                                  "from here on bits may differ from those of a run that stays there"));
+    assert_true(has_note("host", "the state was written on 'cpu'"));
+    run r = run_open(&dir, "gpt2", "damaged", RUN("device=emu", "resume=auto"));
+    assert_int_equal(r.status, RP_ERR_FORMAT);
+    assert_non_null(strstr(rp_error(r.ctx), "state.json' has a wrong 'card'"));
+    run_close(&r);
+}
+
 /* ---- killed ---- */
 
 enum { NEVER = -1 };
@@ -277,6 +319,7 @@ int main(void)
         TEST(a_state_of_another_seed_than_its_recipe_is_not_resumed),
         TEST(a_damaged_state_is_passed_over_with_a_note),
         TEST(a_state_of_more_ranks_is_resumed_where_the_global_batch_is_the_same),
+        TEST(a_state_of_another_card_is_resumed_with_a_note),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

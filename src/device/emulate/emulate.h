@@ -79,7 +79,8 @@ void rp__emulate_set_lanes(bool last);
 /* Adds kernels that cuModuleGetFunction finds after those of rp__gpu_kernels. NULL removes them. The caller keeps the table. */
 void rp__emulate_add_kernels(const rp_gpu_kernel *const *kernels, int n);
 /* The nth call of driver function `name` from now (1: the next one) fails with `code` and does nothing. The name "run" counts copies, fills and
- * launches when they run; the failure is then reported by later calls, as on a GPU. Codes 700 to 719 make all later calls fail. At most 8 at a time. */
+ * launches when they run; the failure is then reported by later calls, as on a GPU. Codes 214, 700 to 719 and 999 make all later calls fail. At most
+ * 8 at a time. */
 void rp__emulate_fail(const char *name, int nth, int code);
 /* Number of calls of driver function `name` since the start or the last reset. */
 int64_t rp__emulate_calls(const char *name);

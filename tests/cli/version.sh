@@ -1,2 +1,0 @@
-reprise --version
-#> reprise 0.1.0
