@@ -15,6 +15,7 @@ set(RP_TEST_LABELS
     repository      # Checks the source tree rather than a build.
     program         # Runs the program. Variant sim skips it, because references compute other numbers.
     host-memory     # Depends on where the host's own memory lies. Variant sealed skips it.
+    no-emulator     # Takes minutes under an emulator of another CPU, or needs more than 2 GiB of addresses. Variant arm skips it.
     many-ranks      # A job of more than two ranks.
 )
 

@@ -9,11 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
 #include "base/base.h"
 #include "tensor/tensor.h"
+
+/* Variant arm limits addresses, because the emulator of a CPU counts them. Some contexts need more. */
+static inline bool test_has_all_addresses(void)
+{
+    struct rlimit most;
+
+    return getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY;
+}
 
 /* The device under test: REPRISE_TEST_DEVICE=sim or sealed runs the suite on that device. */
 static inline rp_ctx *test_ctx(const rp_ctx_options *options)
@@ -22,7 +31,9 @@ static inline rp_ctx *test_ctx(const rp_ctx_options *options)
     rp_ctx *ctx      = NULL;
 
     if (!o.device) o.device = getenv("REPRISE_TEST_DEVICE");
-    assert_int_equal(rp_ctx_new(&o, &ctx), RP_OK);
+    rp_status status = rp_ctx_new(&o, &ctx);
+    if (status == RP_ERR_MEMORY && !test_has_all_addresses()) skip();
+    assert_int_equal(status, RP_OK);
     ctx->fault_pieces = true;           /* an access past the end of a piece of a bump meets a red zone (heap.h) */
     return ctx;
 }

@@ -49,6 +49,7 @@ static const double near_by = 3;
 static const unit units[] = {
     { "base",        0,  3.3e9, 8,  8,    0.25, OLDER, BASE, BASE },                                    /* SSE2: 4 products and 4 sums */
     { "neon",        0,  3e9,   16, 16,   0.25, OLDER, BASE, BASE },                                    /* 2 FMA of 4; not measured */
+    { "neon-bf16",   0,  3e9,   16, 64,   0.25, OLDER, BASE, BASE },                                    /* 2 bfmmla of 2 x 2 x 4; not measured */
     { "avx2",        0,  3.3e9, 32, 32,   0.2,  OLDER, AVX2, AVX2 },                                    /* 2 FMA of 8 */
     { "avx512",      0,  3.3e9, 64, 64,   0.2,  OLDER, AVX512, AVX512 },                                /* 2 FMA of 16 */
     { "avx512-bf16", 26, 4.1e9, 64, 128,  0.2,  50e9,  { 72e9, 73e9 }, ZEN5, ZEN5_16 },                 /* 2 FMA of 16, 2 of 32 in bf16 */

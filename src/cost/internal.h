@@ -29,7 +29,7 @@ enum { RP_COST_PASSES = 2, RP_COST_NAME_CHARS = RP_COST_MACHINE_CHARS, RP_COST_L
 typedef struct {
     char cpu[96];                   /* "Intel Xeon Processor 6-167": name, family, model */
     char level[16];                 /* of the kernels: "v4", … "none" */
-    char isa[16];                   /* the best instructions for products: "amx", "avx512-bf16", "avx512", "avx2", "base", "none" */
+    char isa[16];                   /* the best instructions for products: "amx", "avx512-bf16", "avx512", "avx2", "neon-bf16", "neon", "base", "none" */
     char product[2][64];            /* the code for products in fp32 and bf16: "own amx", "own v3" */
     int threads;
 } rp_cost_machine;

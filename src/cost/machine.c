@@ -83,7 +83,7 @@ static const char *isa_of(const char *level)
     static const char *const known[][2] = {
         { "v3", "avx2" }, { "v4", "avx512" }, { "zen4", "avx512-bf16" },
 #if defined(__aarch64__)
-        { "base", "neon" },
+        { "base", "neon" }, { "mmla", "neon-bf16" },
 #endif
     };
 

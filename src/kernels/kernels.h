@@ -2,7 +2,7 @@
  *
  * kernels.def has one line per kernel: its name and its prototype. The files of cpu/ are compiled once for each level
  * (levels.def); each level's table points to its own copies. If an entry is NULL, the op runs its
- * reference. The level is chosen once, at run time, from cpuid; REPRISE_CPU=amx|zen4|v4|v3|base forces another one that the machine supports.
+ * reference. The level is chosen once, at run time, from cpuid; REPRISE_CPU=amx|zen4|v4|v3|mmla|base forces another one that the machine supports.
  * Buffers are dense unless the prototype has strides, fp32 or bf16 (never fp64), and sums are fp32. Kernels split
  * work over `on->threads` in a way that depends only on shapes and the nominal number of threads. They never allocate.
  */
@@ -24,7 +24,7 @@
 #undef RP_KERNEL
 
 typedef struct rp_kernels {
-    const char *level;              /* "amx", "zen4", "v4", "v3", "base"; "none" for the empty table */
+    const char *level;              /* "amx", "zen4", "v4", "v3", "mmla", "base"; "none" for the empty table */
 #define RP_KERNEL(name, prototype) rp_kernel_##name *name;
 #include "kernels/kernels.def"
 #undef RP_KERNEL

@@ -1,4 +1,4 @@
-/* kernels/levels.c -- selects the kernel table of this machine once, from cpuid. */
+/* kernels/levels.c -- selects the kernel table of this machine once, from cpuid or, on ARM64, from the kernel. */
 #include "kernels/kernels.h"
 
 #include <stdatomic.h>
@@ -8,6 +8,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #define RP_CPU_LEVEL(name, runs, pays) extern const rp_kernels rp_table_##name;
@@ -49,6 +51,8 @@ static bool runs_amx(void)
     if (!runs_zen4() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
+#elif defined(__aarch64__) && !defined(RP_BASE_ALONE)
+static bool runs_mmla(void) { return getauxval(AT_HWCAP2) & HWCAP2_BF16; }
 #endif
 
 static const struct { const rp_kernels *table; bool (*runs)(void), (*pays)(void); } levels[] = {

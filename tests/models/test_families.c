@@ -1,4 +1,5 @@
 /* Claims that hold for each family alike, on every golden model: the cache of generation, and what the ranks and the planner ask of it. */
+/* ctest: no-emulator */
 #include "golden_model.h"
 
 #include "models/generate.h"

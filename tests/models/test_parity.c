@@ -1,5 +1,6 @@
 /* Every model variant against PyTorch and transformers: logits, loss, gradients, twelve optimizer steps, packed documents, ignored
  * labels; bf16 by PyTorch's own error. tests/golden/README.md says what is in the goldens and who made them. */
+/* ctest: no-emulator */
 #include "golden_model.h"
 
 #include "models/family.h"

@@ -1,6 +1,6 @@
 /* Claims about bytes: what is saved between forward and backward is the closed formula of docs/memory.md, to the byte, for every way
  * to checkpoint. The tables are those of that page: one line a value, its bytes, and the ways that save it; the engine is not asked. */
-/* ctest: slow-emulated */
+/* ctest: slow-emulated no-emulator */
 #include "sized_model.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Claims about empty tensors: whichever extents of an op's inputs are 0, a call is refused in words or gives the right values and
  * gradients, at every level of the CPU, without kernels and on the test device. */
-/* ctest: level-free */
+/* ctest: no-emulator level-free */
 #include "rp_test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The cases of every op again, in little time: forward and backward stay within their tensors (run_cases.h). AddressSanitizer sees reads, too. */
-/* ctest: level-free watched */
+/* ctest: no-emulator level-free watched */
 #include "rp_test.h"
 
 #include "ops/run_cases.h"

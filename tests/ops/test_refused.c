@@ -2,6 +2,7 @@
  *
  * refused.txt has a line for each such case, in the order of ops.def: "OP, CASE: MESSAGE". REPRISE_RECORD=1 writes it anew; read the
  * difference before you commit it. */
+/* ctest: no-emulator */
 #include "rp_test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Claims about where offloaded values go: to files or to another device's memory, and back, bit for bit, with the ledgers as promised. */
-/* ctest: level-free */
+/* ctest: no-emulator level-free */
 #include "spool_test.h"
 
 #include "tape/offload.h"

@@ -1,5 +1,5 @@
 /* Claims about failing allocations: an error, nothing left behind, and the next run as if nothing had been. */
-/* ctest: level-free */
+/* ctest: no-emulator level-free */
 #include <errno.h>
 
 #include "base/disk_queue.h"

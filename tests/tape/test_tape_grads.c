@@ -1,4 +1,5 @@
 /* Claims about gradients of leaves: accumulation, the hook, where a backward may start. */
+/* ctest: no-emulator */
 #include "tape/block.h"
 #include "tape/graph.h"
 

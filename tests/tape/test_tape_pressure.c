@@ -1,6 +1,6 @@
 /* Claims about memory limits, on random graphs and programs: what is dropped under pressure never shows in a gradient, the limit holds, and a
  * run that cannot be done fails cleanly. On the test device, whose ops need next to no scratch: there the limit is about what is saved. */
-/* ctest: level-free */
+/* ctest: no-emulator level-free */
 #include "tape/program.h"
 
 enum { N_LIMITS = 10 };

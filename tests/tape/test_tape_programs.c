@@ -1,4 +1,5 @@
 /* Claims about random programs under random fates: what is a region never shows in a gradient. */
+/* ctest: no-emulator */
 #include "tape/program.h"
 
 enum { N_PROGRAMS = 400 };

@@ -1,4 +1,5 @@
 /* Claims about a run on shapes alone: it asks the ledger for the same things in the same order as a real one. */
+/* ctest: no-emulator */
 #include "tape/fates.h"
 
 enum { MOST_EVENTS = 20000 };

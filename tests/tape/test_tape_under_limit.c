@@ -1,5 +1,6 @@
 /* Claims about what else goes on while a memory limit holds: records that are kept, updates in backward, what is said of what was dropped, and
  * holes that are put together. */
+/* ctest: no-emulator */
 #include "tape/fates.h"
 
 enum { N_GRAPHS = 40, ELEMS = 1024, UNIT = ELEMS * 4 };

@@ -1,5 +1,5 @@
 /* Claims about runs that train a part of a model: some of its weights, or adapters beside them. */
-/* ctest: cost=8 */
+/* ctest: no-emulator cost=8 */
 #include "loop_test.h"
 
 #include "models/adapter.h"

@@ -1,5 +1,5 @@
 /* Claims about runs: their results, what changes no bit, and the measured memory of a rehearsed step. */
-/* ctest: level-free */
+/* ctest: no-emulator level-free */
 #include "loop_test.h"
 
 #include <math.h>

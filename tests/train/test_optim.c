@@ -1,4 +1,5 @@
 /* Claims about optimizers: they agree with PyTorch, with their references, and with themselves under any split of the work. */
+/* ctest: no-emulator */
 #include "optim_test.h"
 
 #include <jansson.h>

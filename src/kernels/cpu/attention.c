@@ -49,7 +49,7 @@ static cut cut_for(const rp_attention *a, const attention_way *way)
 
 /* ---- choice of the implementation ---- */
 
-#if defined(__AVX512BF16__)
+#ifdef RP_ATTENTION_BF16
 enum { FEW_ROWS = 16 };
 
 /* For few rows, padding to whole tiles would cost more than tiles save. */
@@ -58,7 +58,7 @@ static bool in_bf16(const rp_attention *a) { return a->q.dtype == RP_BF16 && row
 
 static cut cut_forward(const rp_attention *a)
 {
-#if defined(__AVX512BF16__)
+#ifdef RP_ATTENTION_BF16
     if (in_bf16(a)) return cut_for(a, &RP_AT_LEVEL(attention_bf16_forward));
 #endif
     return cut_for(a, &RP_AT_LEVEL(attention_fp32_forward));
@@ -66,7 +66,7 @@ static cut cut_forward(const rp_attention *a)
 
 static cut cut_backward(const rp_attention *a)
 {
-#if defined(__AVX512BF16__)
+#ifdef RP_ATTENTION_BF16
     if (in_bf16(a)) return cut_for(a, &RP_AT_LEVEL(attention_bf16_backward));
 #endif
     return cut_for(a, &RP_AT_LEVEL(attention_fp32_backward));
@@ -82,7 +82,7 @@ static int64_t bytes_for(const rp_attention *a, const cut *c, const attention_wa
 {
     int64_t bytes = attention_bytes_of(c), few = 0;
 
-#if defined(__AVX512BF16__)
+#ifdef RP_ATTENTION_BF16
     few = in_bf16(a) ? (FEW_ROWS - 1) / (a->heads / a->kv_heads) : 0;
 #endif
     if (!few) return bytes;

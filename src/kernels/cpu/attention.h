@@ -8,13 +8,17 @@
  *    |     | tile | tile |      |  <- block     the rest is masked. No buffer has the size rows x keys.
  *    v     +------+------+------+
  *
- * attention_fp32.h computes in fp32 at every level; attention_bf16.h computes bf16 with AMX or vdpbf16ps.
+ * attention_fp32.h computes in fp32 at every level; attention_bf16.h computes bf16 with AMX, vdpbf16ps or bfmmla.
  * scratch is aligned to 64 bytes, and all sizes in it are multiples of 64 bytes.
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_H
 #define RP_KERNELS_CPU_ATTENTION_H
 
 #include "kernels/cpu/cpu.h"
+
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define RP_ATTENTION_BF16
+#endif
 
 enum { MOST_ROWS = 192 };               /* of a block, in every implementation */
 
@@ -33,7 +37,7 @@ typedef struct {
 } attention_way;
 
 extern const attention_way RP_AT_LEVEL(attention_fp32_forward), RP_AT_LEVEL(attention_fp32_backward);
-extern const attention_way RP_AT_LEVEL(attention_bf16_forward), RP_AT_LEVEL(attention_bf16_backward);     /* only with __AVX512BF16__ */
+extern const attention_way RP_AT_LEVEL(attention_bf16_forward), RP_AT_LEVEL(attention_bf16_backward);     /* only with RP_ATTENTION_BF16 */
 
 typedef struct {
     const rp_attention *a;

@@ -11,15 +11,14 @@
  *   columns    A: d, row              transpose_tile(pairs)                                              M'  as the left operand
  *
  * Rows and dim are padded with zeros to multiples of 32. Each thread that works on a pair packs the pair's keys and values once.
- * Compiled only with __AVX512BF16__: for AMX, and for vdpbf16ps without it.
+ * Compiled for the levels with instructions for bf16 (RP_ATTENTION_BF16).
  */
 #ifndef RP_KERNELS_CPU_ATTENTION_BF16_H
 #define RP_KERNELS_CPU_ATTENTION_BF16_H
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_lanes.h"
 #include "kernels/cpu/attention_tiles.h"
-#include "kernels/cpu/pairs.h"
-#include "kernels/cpu/wide.h"
 
 /* ---- packing ---- */
 
@@ -29,12 +28,7 @@ static inline int64_t key_steps(const rp_attention *a) { return (a->keys + 31) /
 /* Packs one row into its line of the tiles at `to`, multiplied by `sign`: 1, 0 or -1. */
 static inline void pack_line(const uint16_t *from, int64_t dim, int sign, uint16_t *to)
 {
-    const __m512i flip = _mm512_set1_epi16(sign < 0 ? (short)0x8000 : 0);
-
-    for (int64_t d = 0; d < dim; d += 32, to += TILE) {
-        __m512i x = _mm512_maskz_loadu_epi16(sign ? pairs_mask(dim - d) : 0, from + d);
-        _mm512_store_si512(to, _mm512_xor_si512(x, flip));
-    }
+    for (int64_t d = 0; d < dim; d += 32, to += TILE) store_halves(to, flip_signs(load_halves(from + d, sign ? dim - d : 0), sign < 0));
 }
 
 static inline void zero_line(int64_t depth, uint16_t *to)
@@ -42,25 +36,12 @@ static inline void zero_line(int64_t depth, uint16_t *to)
     for (int64_t s = 0; s < depth; s++) memset(to + s * TILE, 0, 64);
 }
 
-static inline void transpose_tile(const void *from, void *to)
-{
-    __m512i x[16];
-
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) x[i] = _mm512_load_si512((const char *)from + 64 * i);
-    pairs_transpose(x);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) _mm512_store_si512((char *)to + 64 * i, x[i]);
-}
-
 /* Turns lines of 32 rows and 32 d, in tiles `top` and `bottom`, into pairs of rows: d 0 … 15 in `to`, 16 … 31 in the tile after it. */
 static inline void pair_lines(const uint16_t *top, const uint16_t *bottom, uint16_t *to)
 {
     for (int i = 0; i < 16; i++, to += 32) {
         const uint16_t *line = i < 8 ? top + 64 * i : bottom + 64 * (i - 8);
-        __m512i a = _mm512_load_si512(line), b = _mm512_load_si512(line + 32);
-        _mm512_store_si512(to, pairs_low(a, b));
-        _mm512_store_si512(to + TILE, pairs_high(a, b));
+        store_pairs(line, line + 32, to, to + TILE);
     }
 }
 
@@ -98,36 +79,9 @@ static inline float score_size(const rp_attention *a) { return a->scale != 0 ? f
 /* With a soft cap, scale and cap are applied to the scores first, so only log2(e) remains. */
 static inline float score_factor(const rp_attention *a) { return (a->softcap > 0 ? 1.0f : score_size(a)) * 1.44269504f; }
 
-/* 2^x within 3e-6, which is much finer than the rounding of a probability to bf16. 2^-inf is 0, NaN stays NaN. The polynomial has the least
- * relative error on [0, 1) with 2^0 = 1. */
-INLINE __m512 power_of_two(__m512 x)
-{
-    __m512 r = _mm512_reduce_ps(x, 0x09), p = _mm512_set1_ps(0.0134267947f);
-
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.052242297f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.241280288f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693044834f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    return _mm512_scalef_ps(p, x);
-}
-
 /* tanh(scale * x / softcap) of products x, and its slope; `factor` is cap_factor. */
 static inline float cap_factor(const rp_attention *a) { return a->softcap > 0 ? score_size(a) / a->softcap : 0; }
-INLINE __m512 capped_tanh(__m512 x, __m512 factor, __m512 *slope)
-{
-    wide slopes, t = wide_tanh((wide)_mm512_mul_ps(x, factor), &slopes);
-
-    *slope = (__m512)slopes;
-    return (__m512)t;
-}
-
-static inline __m512i to_bf16(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
-
-/* Whether 16 rows see a key, or which of 16 keys a row sees: low <= at < high. */
-static inline __mmask16 within(__m512i at, __m512i low, __m512i high)
-{
-    return _mm512_cmple_epi32_mask(low, at) & _mm512_cmplt_epi32_mask(at, high);
-}
+INLINE lanes16 capped_tanh(lanes16 x, lanes16 factor, lanes16 *slope) { return tanh16(mul16(x, factor), slope); }
 
 /* Keys that 32 rows from `row` on see. */
 typedef struct { int64_t low, high, all_low, all_high; } rows32;       /* some row sees keys in [low, high); every row sees [all_low, all_high) */
@@ -150,29 +104,17 @@ static inline rows32 rows32_of(const rows_block *r, int64_t row)
 /* ---- results ---- */
 
 /* Writes or adds n <= 16 numbers to a row of out or of a gradient. */
-static inline void put_some(const rp_attention_part *p, int64_t at, int64_t n, __m512 x)
+static inline void put_some(const rp_attention_part *p, int64_t at, int64_t n, lanes16 x)
 {
-    __mmask16 few = (__mmask16)((1u << n) - 1);
-
-    if (p->dtype == RP_F32) {
-        float *to = (float *)p->data + at;
-        if (p->adds) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(few, to));
-        _mm512_mask_storeu_ps(to, few, x);
-        return;
-    }
-    uint16_t *to = (uint16_t *)p->data + at;
-    if (p->adds) {
-        __m512i before = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(few, to)), 16);
-        x = _mm512_add_ps(x, _mm512_castsi512_ps(before));
-    }
-    _mm256_mask_storeu_epi16(to, few, (__m256i)_mm512_cvtneps_pbh(x));
+    if (p->adds) x = add16(x, load_first(p->dtype, p->data, at, n));
+    store_first(p->dtype, p->data, at, n, x);
 }
 
 /* Writes a row times `factor`. `from` points to the row in its first tile; each tile of sums holds 16 of dim. */
 static inline void put_row(const rp_attention_part *p, int64_t at, int64_t dim, const float *from, float factor)
 {
     for (int64_t d = 0; d < dim; d += 16, from += TILE_F)
-        put_some(p, at + d, at_most(16, dim - d), _mm512_mul_ps(_mm512_load_ps(from), _mm512_set1_ps(factor)));
+        put_some(p, at + d, at_most(16, dim - d), mul16(load16(from), all16(factor)));
 }
 
 #endif

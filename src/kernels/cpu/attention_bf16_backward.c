@@ -10,7 +10,7 @@
  */
 #include "kernels/cpu/attention.h"
 
-#if defined(__AVX512BF16__)
+#ifdef RP_ATTENTION_BF16
 #include "kernels/cpu/attention_bf16.h"
 #include "kernels/cpu/attention_draw.h"
 
@@ -89,13 +89,10 @@ static float dot_of_row(const rows_block *r, int64_t row)
 {
     const uint16_t *out  = (const uint16_t *)r->a->out.data + row_at(r, &r->a->out, row);
     const uint16_t *grad = (const uint16_t *)r->a->grad_out.data + row_at(r, &r->a->grad_out, row);
-    __m512 sum           = _mm512_setzero_ps();
+    lanes16 sum          = all16(0);
 
-    for (int64_t d = 0; d < r->a->dim; d += 32) {
-        __mmask32 some = pairs_mask(r->a->dim - d);
-        sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(some, out + d), (__m512bh)_mm512_maskz_loadu_epi16(some, grad + d));
-    }
-    return _mm512_reduce_add_ps(sum);
+    for (int64_t d = 0; d < r->a->dim; d += 32) sum = dot_halves(sum, load_halves(out + d, r->a->dim - d), load_halves(grad + d, r->a->dim - d));
+    return sum16(sum);
 }
 
 static void begin_rows(const rows_block *r, work *w)
@@ -123,47 +120,47 @@ static inline void multiply_block(int64_t depth, const uint16_t *keys, const uin
     tiles_multiply((tiles){ keys, keys + depth * TILE, rows, rows + depth * TILE, TILE, TILE, depth }, to, 2 * TILE_F, false);
 }
 
-typedef struct { __m512 lse[2], delta[2], factor, kept, cap, cap_factor; __m512i low[2], high[2], bits[2]; } row_lanes;
+typedef struct { lanes16 lse[2], delta[2], factor, kept, cap, cap_factor; ints16 low[2], high[2], bits[2]; } row_lanes;
 
 static inline row_lanes row_lanes_of(const rows_block *r, const work *w, const place *at)
 {
-    row_lanes x = { .factor = _mm512_set1_ps(score_factor(r->a)), .kept = _mm512_set1_ps(1.0f / (1.0f - r->a->dropout)),
-                    .cap = _mm512_set1_ps(r->a->softcap), .cap_factor = _mm512_set1_ps(cap_factor(r->a)) };
+    row_lanes x = { .factor = all16(score_factor(r->a)), .kept = all16(1.0f / (1.0f - r->a->dropout)),
+                    .cap = all16(r->a->softcap), .cap_factor = all16(cap_factor(r->a)) };
 
     for (int h = 0; h < 2; h++) {
         int64_t row = 32 * at->row_step + 16 * h;
-        x.lse[h]    = _mm512_load_ps(w->lse + row);
-        x.delta[h]  = _mm512_load_ps(w->delta + row);
-        x.low[h]    = _mm512_loadu_si512(r->low + row);
-        x.high[h]   = _mm512_loadu_si512(r->high + row);
-        if (r->a->dropout > 0) x.bits[h] = _mm512_load_si512(w->kept + at->key_step * ROWS + row);
+        x.lse[h]    = load16(w->lse + row);
+        x.delta[h]  = load16(w->delta + row);
+        x.low[h]    = load_ints16(r->low + row);
+        x.high[h]   = load_ints16(r->high + row);
+        if (r->a->dropout > 0) x.bits[h] = load_ints16((const int32_t *)w->kept + at->key_step * ROWS + row);
     }
     return x;
 }
 
-typedef struct { __m512 p, ds; } derivative;
+typedef struct { lanes16 p, ds; } derivative;
 
 /* Optional steps: masking, dropout, soft cap. Constants after inlining. */
 typedef struct { bool masks, drops, caps; } besides;
 
-INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, __m512 s, __m512 dp, besides with)
+INLINE derivative differentiate(const row_lanes *x, int h, int key, int at, lanes16 s, lanes16 dp, besides with)
 {
-    __m512 slope;
+    lanes16 slope;
 
-    if (with.caps) s = _mm512_mul_ps(capped_tanh(s, x->cap_factor, &slope), x->cap);
-    __m512 p = power_of_two(_mm512_fmsub_ps(s, x->factor, x->lse[h])), kept = p;
+    if (with.caps) s = mul16(capped_tanh(s, x->cap_factor, &slope), x->cap);
+    lanes16 p = power_of_two(fms16(s, x->factor, x->lse[h])), kept = p;
 
     if (with.drops) {
-        __mmask16 k = _mm512_test_epi32_mask(x->bits[h], _mm512_set1_epi32((int)(1u << key)));
-        dp          = _mm512_maskz_mul_ps(k, dp, x->kept);
-        kept        = _mm512_maskz_mov_ps(k, p);
+        some16 k = has_bits(x->bits[h], all_ints16((int)(1u << key)));
+        dp       = where16(k, mul16(dp, x->kept));
+        kept     = where16(k, p);
     }
-    __m512 ds = _mm512_mul_ps(p, _mm512_sub_ps(dp, x->delta[h]));
-    if (with.caps) ds = _mm512_mul_ps(ds, slope);
+    lanes16 ds = mul16(p, sub16(dp, x->delta[h]));
+    if (with.caps) ds = mul16(ds, slope);
     if (with.masks) {
-        __mmask16 seen = within(_mm512_set1_epi32(at), x->low[h], x->high[h]);
-        kept           = _mm512_maskz_mov_ps(seen, kept);
-        ds             = _mm512_maskz_mov_ps(seen, ds);
+        some16 seen = within(all_ints16(at), x->low[h], x->high[h]);
+        kept        = where16(seen, kept);
+        ds          = where16(seen, ds);
     }
     return (derivative){ kept, ds };
 }
@@ -177,19 +174,18 @@ INLINE void differentiate_keys(const row_lanes *x, const work *w, const place *a
     uint16_t *pairs = w->ds_pairs + (at->key_step * 2 * ROW_STEPS + 2 * at->row_step) * TILE + half * 8 * 32;
 
     for (int i = 0; i < 16; i += 2, pairs += 32) {
-        __m512i ds[2];
+        halves32 ds[2];
 #pragma GCC unroll 2
         for (int e = i; e < i + 2; e++) {
             int key      = 16 * half + e;
-            derivative y = differentiate(x, 0, key, (int)at->key + key, _mm512_load_ps(s + 16 * e), _mm512_load_ps(dp + 16 * e), with);
-            derivative z = differentiate(x, 1, key, (int)at->key + key, _mm512_load_ps(s + TILE_F + 16 * e),
-                                         _mm512_load_ps(dp + TILE_F + 16 * e), with);
+            derivative y = differentiate(x, 0, key, (int)at->key + key, load16(s + 16 * e), load16(dp + 16 * e), with);
+            derivative z = differentiate(x, 1, key, (int)at->key + key, load16(s + TILE_F + 16 * e),
+                                         load16(dp + TILE_F + 16 * e), with);
             ds[e - i] = to_bf16(y.ds, z.ds);
-            _mm512_store_si512(w->p + lines + 32 * e, to_bf16(y.p, z.p));
-            _mm512_store_si512(w->ds + lines + 32 * e, ds[e - i]);
+            store_halves(w->p + lines + 32 * e, to_bf16(y.p, z.p));
+            store_halves(w->ds + lines + 32 * e, ds[e - i]);
         }
-        _mm512_store_si512(pairs, _mm512_unpacklo_epi16(ds[0], ds[1]));
-        _mm512_store_si512(pairs + TILE, _mm512_unpackhi_epi16(ds[0], ds[1]));
+        store_pairs_in_eights(ds[0], ds[1], pairs, pairs + TILE);
     }
 }
 

@@ -7,7 +7,7 @@
  */
 #include "kernels/cpu/attention.h"
 
-#if defined(__AVX512BF16__)
+#ifdef RP_ATTENTION_BF16
 #include "kernels/cpu/attention_bf16.h"
 #include "kernels/cpu/attention_draw.h"
 
@@ -70,13 +70,13 @@ static void score(const rp_attention *a, const work *w, const turn *t)
 /* Applies the soft cap to the products of a turn. */
 static void cap_scores(const rp_attention *a, const work *w, const turn *t)
 {
-    const __m512 factor = _mm512_set1_ps(cap_factor(a)), cap = _mm512_set1_ps(a->softcap);
+    const lanes16 factor = all16(cap_factor(a)), cap = all16(a->softcap);
 
     for (int64_t half = 0; half < 2; half++)
         for (int64_t i = 0; i < 2 * t->n * 16; i++) {
             float *s = w->scores + half * 2 * STEPS * TILE_F + 16 * i;
-            __m512 slope;
-            _mm512_store_ps(s, _mm512_mul_ps(cap, capped_tanh(_mm512_load_ps(s), factor, &slope)));
+            lanes16 slope;
+            store16(s, mul16(cap, capped_tanh(load16(s), factor, &slope)));
         }
 }
 
@@ -95,34 +95,13 @@ static void add_values(const rp_attention *a, const work *w, const turn *t)
 
 static void mask_step(const rows_block *r, const work *w, const turn *t, int64_t s)
 {
-    const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), none = _mm512_set1_epi32((int)0xff800000);
     const int32_t *low = r->low + t->row, *high = r->high + t->row;
-    __m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32((int)(32 * (t->step + s))));
 
-    for (int h = 0; h < 2; h++, at = _mm512_add_epi32(at, _mm512_set1_epi32(16)))
-        for (int i = 0; i < 32; i++) {
-            float *scores  = w->scores + (i / 16 * 2 * STEPS + 2 * s + h) * TILE_F + i % 16 * 16;
-            __mmask16 seen = within(at, _mm512_set1_epi32(low[i]), _mm512_set1_epi32(high[i]));
-            _mm512_mask_storeu_epi32(scores, (__mmask16)~seen, none);
-        }
-}
-
-/* Each lane gets the larger value of two halves, quarters … of x and y. After four rounds a lane is the maximum of a vector. */
-#define RP_FOLD(shuffle, x, y, first, second) _mm512_max_ps(shuffle(x, y, first), shuffle(x, y, second))
-
-/* Lane i: the maximum of x[i]. */
-INLINE __m512 maxima(const __m512 x[16])
-{
-    __m512 y[4];
-
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        __m512 a = RP_FOLD(_mm512_shuffle_f32x4, x[i], x[4 + i], 0x44, 0xee), b = RP_FOLD(_mm512_shuffle_f32x4, x[8 + i], x[12 + i], 0x44, 0xee);
-        y[i]     = RP_FOLD(_mm512_shuffle_f32x4, a, b, 0x88, 0xdd);
+    for (int h = 0; h < 2; h++) {
+        const ints16 at = count16((int)(32 * (t->step + s)) + 16 * h);
+        for (int i = 0; i < 32; i++)
+            hide16(w->scores + (i / 16 * 2 * STEPS + 2 * s + h) * TILE_F + i % 16 * 16, within(at, all_ints16(low[i]), all_ints16(high[i])));
     }
-    y[0] = RP_FOLD(_mm512_shuffle_ps, y[0], y[1], 0x44, 0xee);
-    y[2] = RP_FOLD(_mm512_shuffle_ps, y[2], y[3], 0x44, 0xee);
-    return RP_FOLD(_mm512_shuffle_ps, y[0], y[2], 0x88, 0xdd);
 }
 
 /* Updates the tops (maxima) of 16 rows, in powers of two. A top rises, and earlier sums shrink, only if it would rise by more than SLACK:
@@ -132,45 +111,45 @@ static void raise_tops(const work *w, const turn *t, int64_t half, float factor,
     const float *scores = w->scores + half * 2 * STEPS * TILE_F;
     float *top          = t->top + 16 * half;
     _Alignas(64) float shrink[16];
-    __m512 x[16];
+    lanes16 x[16];
 
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) x[i] = _mm512_load_ps(scores + 16 * i);
+    for (int i = 0; i < 16; i++) x[i] = load16(scores + 16 * i);
     for (int64_t s = 1; s < 2 * t->n; s++)
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) x[i] = _mm512_max_ps(x[i], _mm512_load_ps(scores + s * TILE_F + 16 * i));
-    __m512 before = _mm512_load_ps(top), now = _mm512_max_ps(before, _mm512_mul_ps(maxima(x), _mm512_set1_ps(factor)));
-    __mmask16 grown = _mm512_cmp_ps_mask(now, _mm512_add_ps(before, _mm512_set1_ps(SLACK)), _CMP_NLE_UQ);
-    if (!grown) return;
-    now = _mm512_mask_mov_ps(before, grown, now);
-    _mm512_store_ps(top, now);
-    _mm512_store_ps(shrink, power_of_two(_mm512_sub_ps(before, now)));
+        for (int i = 0; i < 16; i++) x[i] = max16(x[i], load16(scores + s * TILE_F + 16 * i));
+    lanes16 before = load16(top), now = max16(before, mul16(maxima16(x), all16(factor)));
+    some16 grown = not_at_most(now, add16(before, all16(SLACK)));
+    if (!any16(grown)) return;
+    now = select16(grown, now, before);
+    store16(top, now);
+    store16(shrink, power_of_two(sub16(before, now)));
     for (int64_t i = 0; i < 16; i++) {
-        if (!(grown >> i & 1)) continue;
+        if (!has_lane(grown, i)) continue;
         float *sum = t->sum + (16 * half + i) * 16, *out = t->out + half * 2 * depth * TILE_F + 16 * i;
-        __m512 by  = _mm512_set1_ps(shrink[i]);
-        _mm512_store_ps(sum, _mm512_mul_ps(by, _mm512_load_ps(sum)));
+        lanes16 by = all16(shrink[i]);
+        store16(sum, mul16(by, load16(sum)));
         for (int64_t d = 0; d < 2 * depth; d++)
-            _mm512_store_ps(out + d * TILE_F, _mm512_mul_ps(by, _mm512_load_ps(out + d * TILE_F)));
+            store16(out + d * TILE_F, mul16(by, load16(out + d * TILE_F)));
     }
 }
 
 /* Replaces the scores of row i of a turn by probabilities, as lines. kept NULL: no dropout. */
-INLINE void soften_row(const work *w, const turn *t, int64_t i, __m512 factor, const uint32_t *kept)
+INLINE void soften_row(const work *w, const turn *t, int64_t i, lanes16 factor, const uint32_t *kept)
 {
     float *scores = w->scores + i / 16 * 2 * STEPS * TILE_F + i % 16 * 16, *sums = t->sum + 16 * i;
-    __m512 top    = _mm512_set1_ps(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = _mm512_load_ps(sums), other = _mm512_setzero_ps();
+    lanes16 top   = all16(t->top[i] == -INFINITY ? 0 : t->top[i]), sum = load16(sums), other = all16(0);
 
     for (int64_t s = 0; s < t->n; s++, scores += 2 * TILE_F) {
-        __m512 x = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores), factor, top));
-        __m512 y = power_of_two(_mm512_fmsub_ps(_mm512_load_ps(scores + TILE_F), factor, top));
-        __m512i both = to_bf16(x, y);
-        sum   = _mm512_add_ps(sum, x);
-        other = _mm512_add_ps(other, y);
-        if (kept) both = _mm512_maskz_mov_epi16(kept[i * STEPS + s], both);
-        _mm512_store_si512(scores, both);
+        lanes16 x = power_of_two(fms16(load16(scores), factor, top));
+        lanes16 y = power_of_two(fms16(load16(scores + TILE_F), factor, top));
+        halves32 both = to_bf16(x, y);
+        sum   = add16(sum, x);
+        other = add16(other, y);
+        if (kept) both = keep_halves(kept[i * STEPS + s], both);
+        store_halves(scores, both);
     }
-    _mm512_store_ps(sums, _mm512_add_ps(sum, other));
+    store16(sums, add16(sum, other));
 }
 
 static void attention_bf16_forward_draw(const rows_block *r, const work *w, const turn *t)
@@ -185,7 +164,7 @@ static void attention_bf16_forward_draw(const rows_block *r, const work *w, cons
 static void soften(const rows_block *r, const work *w, const rows32 *seen, const turn *t)
 {
     const rp_attention *a = r->a;
-    __m512 factor         = _mm512_set1_ps(score_factor(a));
+    lanes16 factor        = all16(score_factor(a));
 
     for (int64_t s = 0; s < t->n; s++)
         if (32 * (t->step + s) < seen->all_low || 32 * (t->step + s + 1) > seen->all_high) mask_step(r, w, t, s);
@@ -205,7 +184,7 @@ static void attention_bf16_forward_finish(const rows_block *r, const work *w)
 
     out.adds = false;
     for (int64_t i = 0; i < r->n; i++) {
-        float sum = _mm512_reduce_add_ps(_mm512_load_ps(w->sum + 16 * i));
+        float sum = sum16(load16(w->sum + 16 * i));
         put_row(&out, row_at(r, &out, i), a->dim, w->out + i / 16 * 2 * depth_of(a) * TILE_F + i % 16 * 16,
                 r->high[i] ? kept / sum : 0);
         if (a->lse) *lse_of(r, i) = r->high[i] ? w->top[i] * 0.693147181f + logf(sum) : -INFINITY;

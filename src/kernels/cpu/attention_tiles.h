@@ -1,4 +1,4 @@
-/* kernels/cpu/attention_tiles.h -- products of bf16 tiles for attention, on AMX or, without it, on vdpbf16ps.
+/* kernels/cpu/attention_tiles.h -- products of bf16 tiles for attention, on AMX, on vdpbf16ps, or on bfmmla.
  *
  *                b0   b1        b: [16 pairs of the depth][16 columns][2]
  *         a0   [ c0 | c1 ]      a: [16 rows][32 of the depth]
@@ -9,7 +9,7 @@
 #ifndef RP_KERNELS_CPU_ATTENTION_TILES_H
 #define RP_KERNELS_CPU_ATTENTION_TILES_H
 
-#include "kernels/cpu/pairs.h"
+#include "kernels/cpu/cpu.h"
 
 enum { TILE = 512, TILE_F = 256 };      /* elements of a tile: bf16, fp32 */
 
@@ -40,7 +40,9 @@ INLINE void tiles_multiply(tiles t, float *c, int64_t down, bool adds)
     }
     amx_store_sums(c, TILE_F, down, 64);
 }
-#else
+#elif defined(__AVX512BF16__)
+#include "kernels/cpu/pairs.h"
+
 enum { TILE_EIGHT = 8 };                /* rows whose sums are in registers: 16 chains hide the latency of vdpbf16ps */
 
 static inline void tiles_begin(void) { }
@@ -76,6 +78,56 @@ INLINE void tiles_multiply(tiles t, float *c, int64_t down, bool adds)
     for (int64_t half = 0; half < 2; half++) {
         tiles_multiply_eight(t.a0 + half * TILE / 2, &t, c + half * TILE_F / 2, adds);
         tiles_multiply_eight(t.a1 + half * TILE / 2, &t, c + down + half * TILE_F / 2, adds);
+    }
+}
+#else
+#include "kernels/cpu/mmla.h"
+
+enum { TILE_PAIRS = 4 };                /* of rows, and of columns, whose sums are in registers */
+
+static inline void tiles_begin(void) { }
+static inline void tiles_end(void) { }
+
+/* Eight rows of a0 or a1, eight columns of b0 or b1. Two pairs of k of four columns become two columns of four of k. */
+INLINE void tiles_multiply_eight(const uint16_t *a, int64_t a_step, const uint16_t *b, int64_t b_step, int64_t depth, float *c, bool adds)
+{
+    float32x4_t sum[TILE_PAIRS][TILE_PAIRS];
+
+#pragma GCC unroll 4
+    for (int r = 0; r < TILE_PAIRS; r++)
+#pragma GCC unroll 4
+        for (int q = 0; q < TILE_PAIRS; q++) sum[r][q] = adds ? mmla_load(c + 32 * r + 2 * q, 16) : vdupq_n_f32(0);
+    for (int64_t k = 0; k < depth; k++, a += a_step, b += b_step)
+        for (int s = 0; s < 8; s++) {
+            bfloat16x8_t two[TILE_PAIRS];
+#pragma GCC unroll 4
+            for (int r = 0; r < TILE_PAIRS; r++) two[r] = mmla_two(a + 64 * r + 4 * s, 32);
+#pragma GCC unroll 2
+            for (int q = 0; q < TILE_PAIRS; q += 2) {
+                uint32x4_t even = vreinterpretq_u32_u16(vld1q_u16(b + 64 * s + 4 * q)), odd = vreinterpretq_u32_u16(vld1q_u16(b + 64 * s + 32 + 4 * q));
+                bfloat16x8_t left = vreinterpretq_bf16_u32(vzip1q_u32(even, odd)), right = vreinterpretq_bf16_u32(vzip2q_u32(even, odd));
+#pragma GCC unroll 4
+                for (int r = 0; r < TILE_PAIRS; r++) {
+                    sum[r][q]     = vbfmmlaq_f32(sum[r][q], two[r], left);
+                    sum[r][q + 1] = vbfmmlaq_f32(sum[r][q + 1], two[r], right);
+                }
+            }
+        }
+#pragma GCC unroll 4
+    for (int r = 0; r < TILE_PAIRS; r++)
+#pragma GCC unroll 4
+        for (int q = 0; q < TILE_PAIRS; q++) mmla_store(c + 32 * r + 2 * q, 16, sum[r][q]);
+}
+
+/* c = a b, or c += a b. */
+INLINE void tiles_multiply(tiles t, float *c, int64_t down, bool adds)
+{
+    for (int64_t i = 0; i < 8; i++) {           /* halves of a0 and a1, of b0 and b1 */
+        int64_t row = i & 1, column = i >> 1 & 1, tile = i >> 2;
+        const uint16_t *b = (tile ? t.b1 : t.b0) + 16 * column;
+        float *to         = c + tile * TILE_F + 128 * row + 8 * column;
+        tiles_multiply_eight(t.a0 + 256 * row, t.a_step, b, t.b_step, t.depth, to, adds);
+        tiles_multiply_eight(t.a1 + 256 * row, t.a_step, b, t.b_step, t.depth, to + down, adds);
     }
 }
 #endif

@@ -6,7 +6,7 @@
  *
  * So the shape and the level fix the order of a sum.
  */
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/wide.h"
 
 enum { STEP = 64 };             /* ranges begin at multiples of it */

@@ -1,5 +1,5 @@
 /* kernels/cpu/copy.c -- copies strips of elements between buffers: for concat, split, cast and their gradients. */
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/cpu.h"
 
 typedef struct {
     rp_dtype from_dtype, to_dtype;

@@ -1,4 +1,4 @@
-/* kernels/cpu/cpu.h -- common code of the kernel files: names with the level's suffix, rows of fp32 from any dtype.
+/* kernels/cpu/cpu.h -- common code of the kernel files: names with the level's suffix, rows and blocks of fp32 from any dtype.
  *
  * Every function of this folder that is not static is named RP_AT_LEVEL(name), so that the copies of the levels do not
  * clash. `static inline` functions are compiled with each level's flags.
@@ -85,6 +85,28 @@ static inline void row_store_add(rp_dtype dtype, void *to, int64_t at, int64_t n
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) h[i] = rp__bf16_from_f32(rp__f32_from_bf16(h[i]) + row[i]);
 }
+
+/* ---- a result in blocks of fp32 that stay in the first-level cache ----
+ *
+ *   block_target --> loops over block_width elements write fp32 --> block_done --> destination of any dtype, assigned or added to
+ *
+ * A destination of fp32 that is assigned needs no block: the loops write to it. */
+
+enum { BLOCK = 512 };
+
+static inline int64_t block_width(int64_t at, int64_t n) { return n - at < BLOCK ? n - at : BLOCK; }
+
+static inline float *block_target(rp_dtype dtype, void *to, int64_t at, bool adds, float *buffer)
+{
+    return dtype == RP_F32 && !adds ? (float *)to + at : buffer;
+}
+
+static inline void block_done(rp_dtype dtype, void *to, int64_t at, int64_t n, const float *block, bool adds)
+{
+    row_store_add(dtype, to, at, n, block, adds);
+}
+
+/* ---- functions ---- */
 
 /* exp(x) by range reduction and a degree-6 polynomial, within 2 ulp of fp32 if the result is a normal number. 0 far below
  * (-inf included), exp(88) above 88; NaN stays NaN. It uses no library calls, branches or conversions to int, so that loops

@@ -3,7 +3,7 @@
  *
  *   scratch of a thread   [ A: m x k | a row of B: k | sum: m x DOT_COLUMNS ]
  *
- * A and the row are fp32; with AVX512-BF16 they are bf16 if the matrices are. The bits of an element depend only on k, the dtype and the level.
+ * A and the row are fp32; with AVX512-BF16 or FEAT_BF16 they are bf16 if the matrices are. The bits of an element depend only on k, the dtype and the level.
  */
 #ifndef RP_KERNELS_CPU_DOTS_H
 #define RP_KERNELS_CPU_DOTS_H
@@ -13,6 +13,8 @@
 #include "kernels/cpu/tile.h"
 #if defined(__AVX512BF16__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include <arm_neon.h>
 #endif
 
 enum { DOT_ROWS = 4, DOT_COLUMNS = 64 };
@@ -102,6 +104,39 @@ static inline float dot_pairs(const uint16_t *a, const uint16_t *b, int64_t n)
         sum[v] = _mm512_dpbf16_ps(sum[v], (__m512bh)_mm512_maskz_loadu_epi16(some, a + i), (__m512bh)_mm512_maskz_loadu_epi16(some, b + i));
     }
     return dot_pairs_total(sum);
+}
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+enum { DOT_CHAINS = 4, DOT_LANES = 8 };
+
+static inline bool in_pairs(const rp_gemm *g) { return g->ab == RP_BF16; }
+
+INLINE lanes dot_step(lanes sum, const uint16_t *a, const uint16_t *b)
+{
+    return (lanes)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_u16(vld1q_u16(a)), vreinterpretq_bf16_u16(vld1q_u16(b)));
+}
+
+/* Vector i of the row belongs to chain i % 4; the last may be a part of one. */
+static inline float dot_pairs(const uint16_t *a, const uint16_t *b, int64_t n)
+{
+    uint16_t last_a[DOT_LANES] = { 0 }, last_b[DOT_LANES] = { 0 };
+    lanes sum[DOT_CHAINS] = { 0 };
+    int64_t i = 0;
+
+    for (; i + DOT_LANES * DOT_CHAINS <= n; i += DOT_LANES * DOT_CHAINS) {
+        dot_prefetch(b + i, 2 * DOT_LANES * DOT_CHAINS);
+#pragma GCC unroll 4
+        for (int v = 0; v < DOT_CHAINS; v++) sum[v] = dot_step(sum[v], a + i + DOT_LANES * v, b + i + DOT_LANES * v);
+    }
+    for (int v = 0; i < n; v++, i += DOT_LANES) {
+        if (n - i >= DOT_LANES) {
+            sum[v] = dot_step(sum[v], a + i, b + i);
+            continue;
+        }
+        memcpy(last_a, a + i, (size_t)(n - i) * sizeof *a);
+        memcpy(last_b, b + i, (size_t)(n - i) * sizeof *b);
+        sum[v] = dot_step(sum[v], last_a, last_b);
+    }
+    return dot_total(sum, 0);
 }
 #else
 static inline bool in_pairs(const rp_gemm *g) { return (void)g, false; }

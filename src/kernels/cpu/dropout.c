@@ -1,5 +1,5 @@
 /* kernels/cpu/dropout.c -- dropout as a function of (key, step, sample, element): backward and replays draw the same mask. */
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/cpu.h"
 
 /* Sets factors of 0 or `kept` for the elements at .. at+width of one sample; at is a multiple of 4. */
 static void dropout_draw(const rp_stream *s, int64_t row, int64_t at, int64_t width, float p, float kept, float *factor)

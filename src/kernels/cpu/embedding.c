@@ -1,5 +1,5 @@
 /* kernels/cpu/embedding.c -- gathers rows of a table by id, and elements by index, and sums the gradients of each row or element. */
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/quant.h"
 #include "kernels/order.h"
 

@@ -5,13 +5,15 @@
 #include "kernels/cpu/gemm_amx.h"
 #elif defined(__AVX512BF16__)
 #include "kernels/cpu/gemm_vdp.h"
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include "kernels/cpu/gemm_mmla.h"
 #endif
 
 #include "base/team.h"
 
 const gemm_engine *RP_AT_LEVEL(gemm_engine_for)(const rp_gemm *g)
 {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
     if (g->ab == RP_BF16) return &engine_bf16;
 #endif
     (void)g;

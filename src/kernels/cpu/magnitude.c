@@ -4,7 +4,7 @@
  *   w [in, out]     a thread owns columns and adds the rows in order        wide: b transposed
  *
  * In both cases a stored row of w gets, for each rank, one number of one half of the adapter times a row of `wide`. */
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/quant.h"
 
 typedef struct {

@@ -2,7 +2,7 @@
  * three streams through memory.
  *
  *   peak_fp32   CHAINS independent sums of vectors, each sum = sum * x + y: enough to fill the pipelines of two units
- *   peak_bf16   AMX tiles, or dot products of pairs (AVX512-BF16); 0 flops if the level has neither
+ *   peak_bf16   AMX tiles, dot products of pairs (AVX512-BF16), or bfmmla (ARM64); 0 flops if the level has none
  *   triad       to = a + factor * b, as in STREAM (McCalpin 1995); counts the bytes of the three arrays
  *
  * Each of `threads` parts runs `n` rounds.
@@ -17,6 +17,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include <arm_neon.h>
 #endif
 
 enum { CHAINS = 12, CACHE_LINE_FLOATS = 16 };
@@ -110,6 +112,29 @@ static void multiply_pairs(void *arg, int64_t part, int thread)
 #pragma GCC unroll 16
     for (int c = 1; c < CHAINS; c++) sum[0] = _mm512_add_ps(sum[0], sum[c]);
     peak_put(p, part, _mm512_cvtss_f32(sum[0]));
+}
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+enum { BF16_FLOPS = CHAINS * 2 * 16 };
+
+static void multiply_pairs(void *arg, int64_t part, int thread)
+{
+    const peak_arg *p = arg;
+    bfloat16x8_t x    = vreinterpretq_bf16_u16(vdupq_n_u16(0x3000));
+    float32x4_t sum[CHAINS];
+
+    (void)thread;
+#pragma GCC unroll 16
+    for (int c = 0; c < CHAINS; c++) sum[c] = vdupq_n_f32((float)c);
+    for (int64_t i = 0; i < p->n; i++) {
+#pragma GCC unroll 16
+        for (int c = 0; c < CHAINS; c++) {
+            sum[c] = vbfmmlaq_f32(sum[c], x, x);
+            KEEP(sum[c]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int c = 1; c < CHAINS; c++) sum[0] = vaddq_f32(sum[0], sum[c]);
+    peak_put(p, part, vgetq_lane_f32(sum[0], 0));
 }
 #else
 enum { BF16_FLOPS = 0 };

@@ -16,7 +16,7 @@ extern quant_decode *const RP_AT_LEVEL(quant_decoders)[][QUANT_OUTPUTS];
  * the order that of `dot_pairs`. NULL: the level has no such function. */
 typedef float quant_dot(const uint8_t *base, int64_t block, int64_t n, const void *a);
 /* The output of decoders for products with a row of bf16. */
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 enum { QUANT_BESIDE_BF16 = QUANT_HALVES };
 #else
 enum { QUANT_BESIDE_BF16 = QUANT_ROUNDED };

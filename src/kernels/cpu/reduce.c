@@ -1,6 +1,6 @@
 /* kernels/cpu/reduce.c -- sums and maxima of x [outer, n, inner] over n, in fp32. If inner is 1, a row is summed in lanes, else the n rows
  * are added in order. So the shape fixes the order. */
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/cpu.h"
 
 typedef struct {
     rp_dtype dtype, to_dtype;
@@ -167,4 +167,45 @@ void RP_AT_LEVEL(max_backward)(rp_dtype dtype, const void *dy, const int32_t *ar
                     .n = n, .inner = inner };
 
     rp__team_ranges(on->threads, outer, 1, outer * n * inner * width_of(dx_dtype), max_backward_rows, &c);
+}
+
+/* ---- sums of columns, for bias gradients: a thread owns columns and adds the rows in order ---- */
+
+enum { COLUMNS = 64 };          /* of bf16: two cache lines */
+
+typedef struct {
+    rp_dtype dtype, sum_dtype;
+    const void *x;
+    int64_t rows, n;
+    void *sum;
+    bool adds;
+} columns;
+
+INLINE void add_rows(rp_dtype dtype, const columns *c, int64_t from, int64_t width, float *total)
+{
+    const void *x = c->x;
+    int64_t n     = c->n;
+
+    for (int64_t r = 0; r < c->rows; r++)
+#pragma omp simd
+        for (int64_t i = 0; i < width; i++) total[i] += f32_at(dtype, x, r * n + from + i);
+}
+
+static void sum_bias_columns(const void *arg, int64_t from, int64_t to)
+{
+    const columns *c = arg;
+
+    for (int64_t at = from; at < to; at += BLOCK) {
+        float total[BLOCK] = { 0 };
+        int64_t width      = block_width(at, to);
+        if (c->dtype == RP_BF16) add_rows(RP_BF16, c, at, width, total);
+        else add_rows(RP_F32, c, at, width, total);
+        row_store_add(c->sum_dtype, c->sum, at, width, total, c->adds);
+    }
+}
+
+void RP_AT_LEVEL(column_sum)(rp_dtype dtype, const void *x, int64_t rows, int64_t n, void *sum, rp_dtype sum_dtype, bool adds,
+                             const rp_on *on)
+{
+    rp__team_ranges(on->threads, n, COLUMNS, rows * n * width_of(dtype), sum_bias_columns, &(columns){ dtype, sum_dtype, x, rows, n, sum, adds });
 }

@@ -13,6 +13,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -74,11 +76,13 @@ INLINE wide wide_from_half(const void *from)
 #endif
 }
 
-/* Rounds as rp__bf16_from_f32. The instruction of AVX512-BF16 also turns denormal numbers, below 1.2e-38, into 0. */
+/* Rounds as rp__bf16_from_f32. The instruction of AVX512-BF16 also turns denormal numbers, below 1.2e-38, into 0; that of ARM does not. */
 INLINE void wide_to_half(void *to, wide v)
 {
 #if defined(__AVX512BF16__)
     _mm256_storeu_si256(to, (__m256i)_mm512_cvtneps_pbh((__m512)v));
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+    vst1_u16(to, vreinterpret_u16_bf16(vcvt_bf16_f32((float32x4_t)v)));
 #else
     wide_bits u = (wide_bits)v, rounded = u + 0x7fffu + ((u >> 16) & 1u);
     wide_bits whole = (wide_bits)wide_select(v == v, (wide)rounded, (wide)(u | 0x400000u)) >> 16;
