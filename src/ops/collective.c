@@ -167,11 +167,12 @@ rp_tensor rp__dense_in(const rp_tensor *t, rp_dtype dtype, rp_storage *storage, 
     rp_tensor dense = *t;
     int64_t stride  = 1;
 
-    *storage      = *t->storage;
-    storage->data = room;
-    dense.storage = storage;
-    dense.start   = 0;
-    dense.m.dtype = dtype;
+    *storage        = *t->storage;
+    storage->data   = room;
+    storage->inside = room;         /* not where the tensor itself was in this turn */
+    dense.storage   = storage;
+    dense.start     = 0;
+    dense.m.dtype   = dtype;
     for (int i = t->m.ndim - 1; i >= 0; i--) {
         dense.stride[i] = stride;
         stride *= t->m.dim[i];

@@ -413,12 +413,10 @@ static int variants(variant *where)
     return n;
 }
 
-static bool is_gpu(const variant *where) { return where->device && (!strcmp(where->device, "cuda") || !strcmp(where->device, "emu")); }
-
 /* No kernel takes fp64. Emulation takes most of the time: a short run of it takes the cases in fp32 and in bf16 by turns. */
 static bool is_wanted(const variant *where, bool first, rp_dtype dtype, int i)
 {
-    if (dtype == RP_F64) return (first && !is_gpu(where)) || where->strided;
+    if (dtype == RP_F64) return first || where->strided;
     return !where->device || strcmp(where->device, "emu") != 0 || !test_takes_samples() || i % 2 == (dtype == RP_BF16);
 }
 
