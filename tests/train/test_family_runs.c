@@ -1,6 +1,6 @@
 /* Claims about runs, for each golden model's config: what is said of a step is what it takes, to the byte, and no way to checkpoint, no budget and no
  * fusion of launches changes a bit of what is learnt. */
-/* ctest: no-emulator thread-free cost=12 */
+/* ctest: no-emulator slow-emulated thread-free cost=12 */
 #include "drawn_run.h"
 
 #include "device/emulate/emulate.h"

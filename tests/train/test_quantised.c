@@ -1,7 +1,7 @@
 /* Claims about training beside quantised weights: a step has the bits of the same step on the weights dequantised into the run's dtype, for every type,
  * family and way to checkpoint, and the weights take the bytes of their blocks. A GPU computes every op of it. Weights that stay in their
  * files (model.mapped) change no bit either, and a file that changes under a run ends it. */
-/* ctest: no-emulator thread-free cost=20 */
+/* ctest: no-emulator slow-emulated thread-free cost=20 */
 #include "loop_test.h"
 
 #include <sys/stat.h>
