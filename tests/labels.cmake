@@ -10,7 +10,7 @@ set(RP_TEST_LABELS
     watched         # `make check` also runs it under AddressSanitizer (preset watch).
     long            # `make check` skips it.
     emu             # The full suite also runs it on the emulated GPU, as NAME_emu, and its jobs of two ranks.
-    slow-emulated   # Takes a minute of processor time and more on the emulated GPU, or opens one itself. Variant emu skips it.
+    slow-emulated   # Takes minutes on the emulated GPU, opens one itself, or asks for bits of the host's updates. Variant emu skips it.
     few             # Some cases of a long test, for `make check`: the full suite runs the long test instead.
     repository      # Checks the source tree rather than a build.
     program         # Runs the program. Variant sim skips it, because references compute other numbers.

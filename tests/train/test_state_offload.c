@@ -1,6 +1,6 @@
 /* The claims of `dist.state_offload`: what is learnt and what is saved are the same bytes, a step takes what was said and less than with states
  * in memory, either way of running goes on from the other's states, a disk that fails is one sentence and leaves the last state whole. */
-/* ctest: no-emulator level-free cost=10 */
+/* ctest: no-emulator slow-emulated level-free cost=10 */
 #include "loop_test.h"
 
 #include <dirent.h>
