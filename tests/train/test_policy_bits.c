@@ -5,6 +5,7 @@
  *   trial         a way of a recipe, or a policy that draws each slot's fate in regions up to three deep: trained from the same start
  *
  * After it the work of all trials is counted, as trials that replay and offload nothing would claim nothing. */
+/* ctest: cost=20 */
 #include "bn_mlp.h"
 #include "optim/optim.h"
 #include "sized_model.h"
