@@ -385,7 +385,10 @@ static void a_head_that_comes_in_blocks_has_the_bits_of_a_gathered_one(void **st
 /* Blocks of classes begin and end within slices, and within groups of NF4. */
 static void a_quantised_head_that_comes_in_blocks_has_the_bits_of_a_whole_one(void **state)
 {
+    const char *device = getenv("REPRISE_TEST_DEVICE");
+
     (void)state;
+    if (device && !strcmp(device, "emu")) skip();       /* the host computes the blocks, a GPU the whole */
     for (rp_dtype t = RP_Q4_0; t < RP_DTYPES; t++) {
         rp_tensor *whole = quantised(&(rp_meta){ t, 2, { CLASSES, WIDE } }, 4), *slice = bytes_of_slice(whole);
         for (int d = 0; d < 2; d++) {
