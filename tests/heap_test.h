@@ -50,13 +50,22 @@ static bool heap_dropped(rp_ctx *ctx, const heap_sweep *s, bool heap, int64_t er
     return !s->survives && (!heap || ctx->n_errors != errors);
 }
 
+/* A copy to a GPU that has not landed is a block of the emulated one. */
+static rp_status call_and_land(rp_ctx *ctx, heap_call call, void *user)
+{
+    rp_status status = call(ctx, user);
+
+    rp__mem_sync(ctx);
+    return status;
+}
+
 static bool heap_round(rp_ctx *ctx, const heap_sweep *s, bool heap, int64_t k, heap_call call, void *user, int *failed)
 {
     int64_t live = heap_live, errors = ctx->n_errors;
 
     if (heap) heap_countdown = k;
     else ctx->fault_countdown = k;
-    rp_status status     = call(ctx, user);
+    rp_status status     = call_and_land(ctx, call, user);
     bool fired           = heap ? heap_countdown == 0 : ctx->fault_countdown == 0;
     heap_countdown       = 0;
     ctx->fault_countdown = 0;
@@ -68,10 +77,10 @@ static bool heap_round(rp_ctx *ctx, const heap_sweep *s, bool heap, int64_t k, h
     return fired;
 }
 
-/* The call succeeds, then with each allocation failing, and again at the end, when none is left to fail. */
+/* The call succeeds twice, then with each allocation failing, and again at the end, when none is left to fail. */
 static inline void every_allocation_fails_once(rp_ctx *ctx, const heap_sweep *s, heap_call call, void *user)
 {
-    assert_ok(ctx, call(ctx, user));            /* what is made once and kept is there now */
+    for (int i = 0; i < 2; i++) assert_ok(ctx, call_and_land(ctx, call, user));     /* what is made by the first calls and kept is there now */
     for (int heap = 0; heap <= HEAP_IS_OURS; heap++) {
         int failed = 0;
         for (int64_t k = 1; heap_round(ctx, s, heap, k, call, user, &failed); k += 1 + (s->each ? k / s->each : 0)) continue;

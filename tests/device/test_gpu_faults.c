@@ -287,7 +287,7 @@ static void a_run_without_enough_memory_ends_before_its_first_step(void **state)
     if (n_refused < 2) fail_msg("%d refused", n_refused);
 }
 
-/* What another program takes after the start is not the run's. */
+/* A run does not own the memory that another program takes after the start. */
 static void memory_that_others_take_later_is_no_memory_of_the_run(void **state)
 {
     (void)state;

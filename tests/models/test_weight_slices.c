@@ -174,7 +174,7 @@ static void assert_quantised_slices(const source *s)
     for (int ranks = 2; ranks <= 7; ranks++) assert_true(assert_slices(s, ranks) > ranks);
 }
 
-/* A folder with the model in fp32, and a GGUF file of the type beside it. */
+/* Writes a folder with the model in fp32, and a GGUF file of the type beside it. */
 static void write_files(const char *config, const char *type)
 {
     rp_ctx *shapes = test_ctx(&(rp_ctx_options){ .threads = 1, .shapes_only = true });
