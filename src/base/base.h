@@ -104,8 +104,10 @@ void rp__release_all(void *const *p, int n);
 /* True if fault injection makes this allocation fail. */
 bool rp__fault_fires(rp_ctx *ctx);
 
-/* enter makes the calling thread flush denormals, as the team's threads do; leave restores the caller's floating-point mode. */
+/* enter makes the calling thread flush denormals, as the team's threads do; enter_exact makes it keep them, as GPUs do; leave restores the caller's
+ * floating-point mode. */
 unsigned rp__fp_enter(void);
+unsigned rp__fp_enter_exact(void);
 void rp__fp_leave(unsigned saved);
 /* bf16 rounds to nearest even; NaN stays NaN. All conversions use these two functions. */
 static inline uint16_t rp__bf16_from_f32(float f)

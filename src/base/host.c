@@ -62,13 +62,31 @@ static double seconds_of(clockid_t clock)
 double rp__seconds(void) { return seconds_of(CLOCK_MONOTONIC); }
 double rp__cpu_seconds(void) { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
-/* Denormals make AdamW over decayed moments 5x slower, and AMX flushes them anyway. FTZ is bit 15, DAZ bit 6. */
+#if defined(__x86_64__)
+static const unsigned flush_bits = 0x8040;      /* FTZ is bit 15, DAZ bit 6 */
+
+static unsigned enter(unsigned mode)
+{
+    unsigned saved = _mm_getcsr();
+    if ((saved & flush_bits) != mode) _mm_setcsr((saved & ~flush_bits) | mode);
+    return saved;
+}
+#endif
+
+/* Denormals make AdamW over decayed moments 5x slower, and AMX flushes them anyway. */
 unsigned rp__fp_enter(void)
 {
 #if defined(__x86_64__)
-    unsigned saved = _mm_getcsr();
-    if ((saved & 0x8040u) != 0x8040u) _mm_setcsr(saved | 0x8040u);
-    return saved;
+    return enter(flush_bits);
+#else
+    return 0;
+#endif
+}
+
+unsigned rp__fp_enter_exact(void)
+{
+#if defined(__x86_64__)
+    return enter(0);
 #else
     return 0;
 #endif
@@ -77,7 +95,7 @@ unsigned rp__fp_enter(void)
 void rp__fp_leave(unsigned saved)
 {
 #if defined(__x86_64__)
-    if ((saved & 0x8040u) != 0x8040u) _mm_setcsr(saved);
+    if ((_mm_getcsr() ^ saved) & flush_bits) _mm_setcsr(saved);
 #else
     (void)saved;
 #endif

@@ -238,6 +238,23 @@ static void the_environment_chooses_the_schedule(void **state)
     assert_int_equal(rp__emulate_get_schedule(), RP_EMULATE_FORWARD);
 }
 
+/* Compared as bits: to a thread that flushes denormals, they are equal to 0. */
+static void denormals_are_kept_whatever_the_callers_mode(void **state)
+{
+    static const float tiny[2] = { 0x1p-130f, 0x1p-120f };
+    uint32_t got[2];
+
+    (void)state;
+    for (int flushes = 0; flushes < 2; flushes++) {
+        unsigned mode = flushes ? rp__fp_enter() : rp__fp_enter_exact();
+        run(&rp__gpu_test_scale, 1, 1, (test_args){ .x = at(tiny), .z = at(z), .n = 2, .factor = 0x1p-10f });
+        memcpy(got, z, sizeof got);
+        rp__fp_leave(mode);
+        assert_int_equal(got[0], 1u << 9);
+        assert_int_equal(got[1], 1u << 19);
+    }
+}
+
 /* ---- functions ---- */
 
 static double sigmoid(double v) { return 1 / (1 + exp(-v)); }
@@ -327,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup(the_sanitizer_sees_kernels, prepare),
 #endif
         cmocka_unit_test_setup(each_block_knows_its_place, prepare),
+        cmocka_unit_test_setup(denormals_are_kept_whatever_the_callers_mode, prepare),
         cmocka_unit_test_setup(the_environment_chooses_the_schedule, prepare),
         cmocka_unit_test_setup(functions_are_accurate, prepare),
         cmocka_unit_test_setup(functions_have_these_bits, prepare),

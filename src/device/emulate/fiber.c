@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/base.h"
+
 #ifdef RP_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -416,10 +418,9 @@ static void run_block_at(int64_t at, const int grid[3], int shared_bytes, shared
     if (measure) measure_shared(range);
 }
 
-bool rp__emulate_grid(const rp_gpu_kernel *kernel, const int grid[3], int shared_bytes, const void *args)
+static void run_grid(const rp_gpu_kernel *kernel, const int grid[3], int shared_bytes, const void *args)
 {
     int64_t n = (int64_t)grid[0] * grid[1] * grid[2];
-    if (!make_machine()) return false;
     rp__emulate_get_schedule();
     for (; m->n_fibers < kernel->threads; m->n_fibers++) make_fiber(m->n_fibers);
     m->kernel = kernel;
@@ -431,5 +432,14 @@ bool rp__emulate_grid(const rp_gpu_kernel *kernel, const int grid[3], int shared
     shared_range *range = range_of(kernel);
     for (int64_t i = 0; i < n; i++)
         run_block_at(schedule == RP_EMULATE_REVERSE ? n - 1 - i : i, grid, shared_bytes, range, range && i == 0 && range->measures < MEASURES);
+}
+
+/* Kernels keep denormals, as on a GPU, even if the thread that waits for them flushes its own. */
+bool rp__emulate_grid(const rp_gpu_kernel *kernel, const int grid[3], int shared_bytes, const void *args)
+{
+    if (!make_machine()) return false;
+    unsigned mode = rp__fp_enter_exact();
+    run_grid(kernel, grid, shared_bytes, args);
+    rp__fp_leave(mode);
     return true;
 }
