@@ -2,6 +2,7 @@
 #include "heap.h"
 
 _Atomic int64_t heap_live;
+bool heap_keeps;
 _Thread_local int64_t heap_countdown;
 
 #if HEAP_IS_OURS
@@ -11,7 +12,6 @@ _Thread_local int64_t heap_countdown;
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -292,6 +292,6 @@ int __wrap_main(int argc, char **argv)
     if (number) stop_at = strtoll(number, NULL, 10);
     int64_t before = n_made;
     int status     = __real_main(argc, argv);
-    return status ? status : print_leaks(before) != 0;
+    return status || heap_keeps ? status : print_leaks(before) != 0;
 }
 #endif

@@ -14,6 +14,7 @@
 #define RP_HEAP_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@
 #endif
 
 extern _Atomic int64_t heap_live;               /* blocks of all threads */
+extern bool heap_keeps;                         /* a test was skipped after it began: its blocks may be left */
 extern _Thread_local int64_t heap_countdown;    /* > 0: that many allocations of this thread from now, one fails */
 
 #endif
