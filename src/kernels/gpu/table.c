@@ -55,17 +55,8 @@ static const struct { const char *name; bool (*serves[2])(const rp_op_meta *m); 
 #undef RP_GPU_OP
 };
 
-/* Bytes are slices of a quantised weight. Collectives move them, and the host computes with them. */
-static bool reads_slices(const rp_op_meta *m)
-{
-    for (int i = 0; i < m->n_in; i++)
-        if (m->in[i].dtype == RP_U8 && !(m->op->flags & RP_OP_COLLECTIVE)) return true;
-    return false;
-}
-
 bool rp__gpu_runs(const rp_op_meta *m, bool backward)
 {
-    if (reads_slices(m)) return false;
     for (int i = 0; i < RP_COUNT(served); i++)
         if (!strcmp(served[i].name, m->op->name)) return served[i].serves[backward](m);
     return false;
