@@ -73,14 +73,13 @@ typedef struct emu_call {
     uint64_t to, from;
     size_t bytes;
     unsigned char byte;
-    void *staged;                   /* bytes of a pageable source, read before the call returned */
+    void *staged;                   /* read before the call returned: bytes of a pageable source, or the arguments of a launch */
     emu_record *record;
     struct emu_body *body;
     bool *ran;                      /* nodes of the graph that have run */
     int n_ran;
     uint64_t number;
     struct emu_call *next;
-    _Alignas(16) unsigned char args[RP_GPU_ARGS_BYTES];
 } emu_call;
 
 enum { EMU_TIPS = 16 };

@@ -91,7 +91,7 @@ static void run(const emu_call *c)
     if (demanded) rp__emulated_break(demanded);
     if (rp__emulated_broken()) return;
     if (c->kind != EMU_LAUNCH) run_memory(c);
-    else if (!rp__emulate_grid(c->kernel, c->grid, c->shared_bytes, c->args)) rp__emulated_break(CUDA_ERROR_OUT_OF_MEMORY);
+    else if (!rp__emulate_grid(c->kernel, c->grid, c->shared_bytes, c->staged)) rp__emulated_break(CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 /* ---- graphs ---- */
