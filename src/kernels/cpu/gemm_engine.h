@@ -9,7 +9,7 @@
 #ifndef RP_KERNELS_CPU_GEMM_ENGINE_H
 #define RP_KERNELS_CPU_GEMM_ENGINE_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/quant.h"
 
 /* ---- prefetching, line by line between the steps of a tile ----
  *
@@ -76,6 +76,26 @@ typedef struct {
 
 static inline int64_t gemm_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 static inline int64_t gemm_least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Packs rows of bf16, QUANT_RUN elements from each other, of which `real` are used, as columns of a panel. */
+typedef void gemm_pack_run(const uint16_t *run, int64_t rows, int64_t real, uint16_t *panel);
+
+/* Rows of a quantised B that run along k: the `side` rows of a panel, a run of k at a time. run: side * QUANT_RUN elements. */
+static inline void gemm_pack_turned_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, int64_t side,
+                                          gemm_pack_run *pack, uint16_t *run, uint16_t *panel)
+{
+    int64_t real = gemm_least(depth, g->k - k), n;
+
+    for (int64_t c = 0; c < columns; c += side, panel += side * depth) {
+        int64_t rows = gemm_least(columns - c, side);
+        for (int64_t d = 0; d < real; d += n) {
+            n = quant_run(k + d, real - d);
+            for (int64_t r = 0; r < rows; r++)
+                quant_read(g->quant, QUANT_HALVES, b, g->b_first + (j + c + r) * g->k + k + d, n, run + r * QUANT_RUN);
+            pack(run, rows, n, panel + d * side);
+        }
+    }
+}
 
 /* The engine for this product at this level. */
 const gemm_engine *RP_AT_LEVEL(gemm_engine_for)(const rp_gemm *g);

@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pack.h"
-#include "kernels/cpu/quant.h"
 #include "kernels/cpu/tile.h"
 
 static bool fp32_reads_a(const rp_gemm *g) { return g->ab == RP_F32 && !g->transpose_a; }

@@ -15,7 +15,6 @@
 
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/mmla.h"
-#include "kernels/cpu/quant.h"
 
 enum { MMLA_ROWS = 8, MMLA_COLUMNS = 12, MMLA_STEP = 4, MMLA_ROW_PAIRS = MMLA_ROWS / 2, MMLA_COLUMN_PAIRS = MMLA_COLUMNS / 2 };
 
@@ -87,21 +86,16 @@ static void mmla_pack_rows_quant(const rp_gemm *g, const void *b, int64_t j, int
         }
 }
 
-/* Rows of a quantised B that run along k: those of a panel, a run of k at a time. */
+static void mmla_pack_run(const uint16_t *run, int64_t rows, int64_t n, uint16_t *panel)
+{
+    mmla_pack_along(run, QUANT_RUN, rows, n, gemm_up(n, MMLA_STEP), MMLA_COLUMNS, panel);
+}
+
 static void mmla_pack_turned_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, uint16_t *panel)
 {
     uint16_t run[MMLA_COLUMNS * QUANT_RUN];
-    int64_t real = gemm_least(depth, g->k - k), n;
 
-    for (int64_t c = 0; c < columns; c += MMLA_COLUMNS, panel += MMLA_COLUMNS * depth) {
-        int64_t rows = gemm_least(columns - c, MMLA_COLUMNS);
-        for (int64_t d = 0; d < real; d += n) {
-            n = quant_run(k + d, real - d);
-            for (int64_t r = 0; r < rows; r++)
-                quant_read(g->quant, QUANT_HALVES, b, g->b_first + (j + c + r) * g->k + k + d, n, run + r * QUANT_RUN);
-            mmla_pack_along(run, QUANT_RUN, rows, n, gemm_up(n, MMLA_STEP), MMLA_COLUMNS, panel + d * MMLA_COLUMNS);
-        }
-    }
+    gemm_pack_turned_quant(g, b, j, columns, k, depth, MMLA_COLUMNS, mmla_pack_run, run, panel);
 }
 
 static void mmla_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)

@@ -12,7 +12,6 @@
 
 #include "kernels/cpu/gemm_engine.h"
 #include "kernels/cpu/pairs.h"
-#include "kernels/cpu/quant.h"
 
 enum { PAIRS_SIDE = 32, PAIRS_HALF = 512, AHEAD = 8 };      /* step of k and columns of a panel; elements of half a step; rows prefetched early */
 
@@ -117,21 +116,13 @@ static void pairs_pack_rows_quant(const rp_gemm *g, const void *b, int64_t j, in
     }
 }
 
-/* Rows of B that run along k: 32 of them, a run of k at a time. */
+static void pairs_pack_run(const uint16_t *run, int64_t rows, int64_t n, uint16_t *panel) { pairs_pack_turned(run, QUANT_RUN, rows, n, panel); }
+
 static void pairs_pack_turned_quant(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, uint16_t *panel)
 {
     uint16_t run[PAIRS_SIDE * QUANT_RUN];
-    int64_t real = gemm_least(depth, g->k - k), n;
 
-    for (int64_t c = 0; c < columns; c += PAIRS_SIDE, panel += PAIRS_SIDE * depth) {
-        int64_t rows = gemm_least(columns - c, PAIRS_SIDE);
-        for (int64_t d = 0; d < real; d += n) {
-            n = quant_run(k + d, real - d);
-            for (int64_t r = 0; r < rows; r++)
-                quant_read(g->quant, QUANT_HALVES, b, g->b_first + (j + c + r) * g->k + k + d, n, run + r * QUANT_RUN);
-            pairs_pack_turned(run, QUANT_RUN, rows, n, panel + d * PAIRS_SIDE);
-        }
-    }
+    gemm_pack_turned_quant(g, b, j, columns, k, depth, PAIRS_SIDE, pairs_pack_run, run, panel);
 }
 
 static void pairs_pack_b(const rp_gemm *g, const void *b, int64_t j, int64_t columns, int64_t k, int64_t depth, void *to)

@@ -90,51 +90,40 @@ static void multiply_pairs(void *arg, int64_t part, int thread)
     amx_end();
     peak_put(p, part, from[0]);
 }
-#elif defined(__AVX512BF16__)
+#elif defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#if defined(__AVX512BF16__)
+typedef __m512 sums_of_pairs;
+typedef __m512bh many_halves;
 enum { BF16_FLOPS = CHAINS * 2 * 32 };
-
-static void multiply_pairs(void *arg, int64_t part, int thread)
-{
-    const peak_arg *p = arg;
-    __m512bh x        = (__m512bh)_mm512_set1_epi16(0x3000);
-    __m512 sum[CHAINS];
-
-    (void)thread;
-#pragma GCC unroll 16
-    for (int c = 0; c < CHAINS; c++) sum[c] = _mm512_set1_ps((float)c);
-    for (int64_t i = 0; i < p->n; i++) {
-#pragma GCC unroll 16
-        for (int c = 0; c < CHAINS; c++) {
-            sum[c] = _mm512_dpbf16_ps(sum[c], x, x);
-            KEEP(sum[c]);
-        }
-    }
-#pragma GCC unroll 16
-    for (int c = 1; c < CHAINS; c++) sum[0] = _mm512_add_ps(sum[0], sum[c]);
-    peak_put(p, part, _mm512_cvtss_f32(sum[0]));
-}
-#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+INLINE many_halves halves_of(uint16_t bits) { return (many_halves)_mm512_set1_epi16((short)bits); }
+INLINE sums_of_pairs add_pairs(sums_of_pairs sum, many_halves x) { return _mm512_dpbf16_ps(sum, x, x); }
+#else
+typedef float32x4_t sums_of_pairs;
+typedef bfloat16x8_t many_halves;
 enum { BF16_FLOPS = CHAINS * 2 * 16 };
+INLINE many_halves halves_of(uint16_t bits) { return vreinterpretq_bf16_u16(vdupq_n_u16(bits)); }
+INLINE sums_of_pairs add_pairs(sums_of_pairs sum, many_halves x) { return vbfmmlaq_f32(sum, x, x); }
+#endif
 
 static void multiply_pairs(void *arg, int64_t part, int thread)
 {
     const peak_arg *p = arg;
-    bfloat16x8_t x    = vreinterpretq_bf16_u16(vdupq_n_u16(0x3000));
-    float32x4_t sum[CHAINS];
+    many_halves x     = halves_of(0x3000);
+    sums_of_pairs sum[CHAINS];
 
     (void)thread;
 #pragma GCC unroll 16
-    for (int c = 0; c < CHAINS; c++) sum[c] = vdupq_n_f32((float)c);
+    for (int c = 0; c < CHAINS; c++) sum[c] = (sums_of_pairs){ 0 } + (float)c;
     for (int64_t i = 0; i < p->n; i++) {
 #pragma GCC unroll 16
         for (int c = 0; c < CHAINS; c++) {
-            sum[c] = vbfmmlaq_f32(sum[c], x, x);
+            sum[c] = add_pairs(sum[c], x);
             KEEP(sum[c]);
         }
     }
 #pragma GCC unroll 16
-    for (int c = 1; c < CHAINS; c++) sum[0] = vaddq_f32(sum[0], sum[c]);
-    peak_put(p, part, vgetq_lane_f32(sum[0], 0));
+    for (int c = 1; c < CHAINS; c++) sum[0] += sum[c];
+    peak_put(p, part, sum[0][0]);
 }
 #else
 enum { BF16_FLOPS = 0 };
