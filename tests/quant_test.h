@@ -1,10 +1,11 @@
-/* quant_test.h -- quantised tensors for tests: random codes with moderate scales, and the same numbers in another dtype. */
+/* quant_test.h -- quantised tensors for tests: random codes with moderate scales, and the same numbers in another dtype; models with quantised weights. */
 #ifndef RP_QUANT_TEST_H
 #define RP_QUANT_TEST_H
 
 #include "rp_test.h"
 
 #include "base/quant.h"
+#include "models/weights.h"
 
 /* Where a block has scales of fp16. */
 static inline int quant_scales_at(rp_dtype dtype, int at[2])
@@ -71,6 +72,42 @@ static inline rp_tensor *quant_plain(const rp_tensor *t, rp_dtype dtype)
     assert_ok(t->ctx, rp_tensor_write(plain, v, n));
     free(v);
     return plain;
+}
+
+/* A model before its weights are read. Its weights are frozen. Those of a quantised dtype are quantised while they are read; with RP_F32 they keep the
+ * types of the files. All three are yours; `files` may be closed when the weights are read. */
+typedef struct { rp_model_files *files; rp_report report; rp_model *model; } quant_opened;
+
+static inline quant_opened quant_open(rp_ctx *ctx, const char *path, rp_dtype stored, rp_dtype dtype, bool mapped)
+{
+    quant_opened o  = { .files = NULL };
+    rp_model_config c = { .family = NULL };
+
+    rp__report_open(&o.report, ctx);
+    assert_ok(ctx, rp__model_files_open(ctx, path, NULL, &o.report, &o.files));
+    assert_ok(ctx, rp__model_files_quantise(o.files, stored == RP_F32, stored));
+    if (mapped) assert_ok(ctx, rp__model_files_map(o.files));
+    assert_ok(ctx, rp__model_files_config(o.files, &c));
+    c.quant.all_frozen = true;
+    assert_ok(ctx, rp__model_build(ctx, &c, dtype, &o.model));
+    rp__model_config_drop(&c);
+    return o;
+}
+
+static inline void quant_close(quant_opened *o)
+{
+    rp__model_files_close(o->files);
+    rp__report_close(&o->report);
+}
+
+/* The same, with its weights; yours. */
+static inline rp_model *quant_model(rp_ctx *ctx, const char *path, rp_dtype stored, rp_dtype dtype)
+{
+    quant_opened o = quant_open(ctx, path, stored, dtype, false);
+
+    assert_ok(ctx, rp__model_load(o.model, o.files));
+    quant_close(&o);
+    return o.model;
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include "rp_test.h"
 
 #include "base/file.h"
-#include "models/weights.h"
+#include "quant_test.h"
 #include "shard/ranks.h"
 #include "train/refused_calls.h"
 
@@ -42,26 +42,6 @@ static rp_model *fresh(const temp_dir *dir, int config, rp_dtype dtype)
     return model;
 }
 
-/* Of weights quantised while they are read from `base`, which one rank has written. */
-static rp_model *quantised(const char *base, rp_dtype dtype)
-{
-    rp_model_files *files;
-    rp_model_config c;
-    rp_report report;
-    rp_model *model;
-
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, base, NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_quantise(files, false, dtype));
-    assert_ok(ctx, rp__model_files_config(files, &c));
-    c.quant.all_frozen = true;
-    assert_ok(ctx, rp__model_build(ctx, &c, RP_BF16, &model));
-    assert_ok(ctx, rp__model_load(model, files));
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return model;
-}
-
 static void assert_same_file(const temp_dir *dir, const char *a, const char *b)
 {
     char path[512], *one, *two;
@@ -82,7 +62,7 @@ static rp_model *model_of(const temp_dir *dir, int config, rp_dtype dtype)
     char base[300];
 
     snprintf(base, sizeof base, "%s/base", dir->path);
-    return rp_dtype_bytes(dtype) ? fresh(dir, config, dtype) : quantised(base, dtype);
+    return rp_dtype_bytes(dtype) ? fresh(dir, config, dtype) : quant_model(ctx, base, dtype, RP_BF16);
 }
 
 static void write_base(const temp_dir *dir, int config)

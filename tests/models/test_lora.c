@@ -4,6 +4,7 @@
 
 #include "models/adapter_names.h"
 #include "optim/optim.h"
+#include "quant_test.h"
 #include "../train/temp.h"
 
 /* ---- parameters ---- */
@@ -132,25 +133,6 @@ static void unpack(const opened *o, const temp_dir *dir)
     }
 }
 
-static rp_model *load_kept(rp_ctx *ctx, const char *path)
-{
-    rp_model_config config = { .family = NULL };
-    rp_model_files *files;
-    rp_report report;
-    rp_model *model;
-
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, path, NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_quantise(files, true, RP_F32));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
-    assert_ok(ctx, rp__model_load(model, files));
-    rp__model_config_drop(&config);
-    rp__model_files_close(files);
-    rp__report_close(&report);
-    return model;
-}
-
 static void beside_blocks_of_gguf_they_are_pefts_on_the_dequantised_model(void **state)
 {
     static const struct { const char *of; rp_dtype attn_q, attn_v; } models[] = { { "llama.", RP_Q4_K, RP_Q4_0 }, { "qwen3.", RP_Q4_K, RP_Q4_K } };
@@ -161,7 +143,7 @@ static void beside_blocks_of_gguf_they_are_pefts_on_the_dequantised_model(void *
         temp_dir dir = temp_make();
         o.g          = golden_open(o.ctx, "lora/quantised");
         unpack(&o, &dir);
-        o.m                       = load_kept(o.ctx, temp_path(&dir, "adapter"));
+        o.m                       = quant_model(o.ctx, temp_path(&dir, "adapter"), RP_F32, RP_F32);
         rp__tape_ctx(o.ctx)->eval = true;
         assert_int_equal(rp__model_find_param(o.m, "layers.1.attn.q.weight")->whole.dtype, models[i].attn_q);
         assert_int_equal(rp__model_find_param(o.m, "layers.1.attn.v.weight")->whole.dtype, models[i].attn_v);

@@ -108,24 +108,12 @@ static void make_gguf(const family *f, const rp_quant_type *type, const char *na
 /* Writes what a folder's weights are after they have been quantised, in fp32. */
 static void make_dequantised(const family *f, rp_dtype dtype, const char *to)
 {
-    rp_ctx *ctx            = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    rp_model_config config = { .family = NULL };
-    rp_model_files *files;
-    rp_report report;
-    rp_model *model;
+    rp_ctx *ctx     = test_ctx(&(rp_ctx_options){ .threads = 1 });
+    rp_model *model = quant_model(ctx, at(f->name), dtype, RP_F32);
 
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, at(f->name), NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_quantise(files, false, dtype));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    config.quant.all_frozen = true;
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
-    assert_ok(ctx, rp__model_load(model, files));
     assert_int_equal(mkdir(at(to), 0777), 0);
     assert_ok(ctx, rp__model_export(model, at(to)));
     rp__model_free(model);
-    rp__model_files_close(files);
-    rp__report_close(&report);
     test_ctx_free(ctx);
 }
 
@@ -606,30 +594,19 @@ static void a_file_that_is_cut_replaced_or_written_ends_the_run_with_its_name(vo
 
 static void a_file_that_changes_after_its_header_was_read_is_refused(void **state)
 {
-    rp_ctx *ctx            = test_ctx(&(rp_ctx_options){ .threads = 1 });
-    rp_model_config config = { .family = NULL };
-    rp_model_files *files;
-    rp_report report;
-    rp_model *model;
+    rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .threads = 1 });
 
     (void)state;
     make_model(&families[0]);
     make_gguf(&families[0], rp__quant_type(RP_Q4_0), "model.gguf");
-    rp__report_open(&report, ctx);
-    assert_ok(ctx, rp__model_files_open(ctx, at("model.gguf"), NULL, &report, &files));
-    assert_ok(ctx, rp__model_files_quantise(files, true, RP_F32));
-    assert_ok(ctx, rp__model_files_map(files));
-    assert_ok(ctx, rp__model_files_config(files, &config));
-    config.quant.all_frozen = true;
-    assert_ok(ctx, rp__model_build(ctx, &config, RP_F32, &model));
+    quant_opened o = quant_open(ctx, at("model.gguf"), RP_F32, RP_F32, true);
     make_gguf(&families[0], rp__quant_type(RP_Q5_0), "model.gguf");
     if (rp__mem_on_host(ctx->space[0])) {
-        assert_int_equal(rp__model_load(model, files), RP_ERR_IO);
+        assert_int_equal(rp__model_load(o.model, o.files), RP_ERR_IO);
         assert_non_null(strstr(rp_error(ctx), "has changed since its header was read"));
     }
-    rp__model_free(model);
-    rp__model_files_close(files);
-    rp__report_close(&report);
+    rp__model_free(o.model);
+    quant_close(&o);
     test_ctx_free(ctx);
 }
 
