@@ -42,6 +42,12 @@ try validate mine.yaml
 try validate mine.yaml --resolved
 try validate mine.yaml activation_checkpointing.rules='[]' activation_checkpointing.conditions='[{plugin: {library: /, symbol: all}}]'
 sed 's|^argument .*: ||' err
+# The library lies where the recipe lies, whatever the working folder is.
+mkdir below && cp mine.yaml marks.so below
+mv marks.so away.so
+try plan below/mine.yaml --allow-plugins
+try plan mine.yaml --allow-plugins
+mv away.so marks.so
 # Ranks are started with what their launcher was given.
 cat >mpirun <<'SH'
 #!/bin/sh
@@ -101,6 +107,8 @@ done
 #> exit 0: validate, no library was loaded
 #> exit 2: validate, no library was loaded
 #> it is no file
+#> exit 0: plan, the library was loaded
+#> exit 2: plan, no library was loaded
 #>  train 
 #>  train 
 #> --allow-plugins

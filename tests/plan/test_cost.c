@@ -304,6 +304,38 @@ static void a_machine_is_named_by_its_cpu_threads_and_instructions(void **state)
     assert_string_equal(name, wanted);
 }
 
+/* The words of the name that the system gives, without their marks; false: it gives none. */
+static bool words_of_cpu(char out[256])
+{
+    char line[512], *at = NULL, *rest = NULL;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+
+    while (f && !at && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10)) at = strchr(line, ':');
+    if (f) fclose(f);
+    out[0] = 0;
+    for (char *word = at ? strtok_r(at + 1, " \n", &rest) : NULL; word && *word != '@'; word = strtok_r(NULL, " \n", &rest)) {
+        if (!strcmp(word, "CPU")) continue;
+        if (out[0]) strncat(out, " ", 2);
+        for (char *mark; (mark = strchr(word, '(')); word = strchr(mark, ')') + 1) strncat(out, word, (size_t)(mark - word));
+        strncat(out, word, 255 - strlen(out));
+    }
+    return out[0];
+}
+
+static void a_cpu_is_named_without_marks(void **state)
+{
+    rp_ctx *ctx = shapes_ctx();
+    rp_cost_machine here;
+    char words[256];
+
+    (void)state;
+    if (!words_of_cpu(words)) skip();
+    rp__cost_machine_find(ctx, &here);
+    if (strncmp(here.cpu, words, strlen(words))) fail_msg("'%s' is no name of '%s'", here.cpu, words);
+    test_ctx_free(ctx);
+}
+
 static void a_built_in_table_is_the_same_each_time(void **state)
 {
     rp_ctx *ctx = shapes_ctx();
@@ -428,6 +460,7 @@ int main(void)
         cmocka_unit_test(products_rank_by_what_multiplies),
         cmocka_unit_test(more_threads_are_never_slower),
         cmocka_unit_test(a_machine_is_named_by_its_cpu_threads_and_instructions),
+        cmocka_unit_test(a_cpu_is_named_without_marks),
         cmocka_unit_test(a_built_in_table_is_the_same_each_time),
         cmocka_unit_test(a_forced_level_is_the_machine),
         cmocka_unit_test(a_device_without_kernels_is_a_machine_of_its_own),

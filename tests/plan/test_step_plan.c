@@ -189,6 +189,18 @@ static uint64_t expected_of_net(double p, int n_layers, int n_second)
     return n.hash;
 }
 
+/* … for the PHASE of OP, or … for the PHASE of OP of PATH */
+static void assert_names_a_call(const char *error)
+{
+    char phase[16], op[32], path[128];
+    int to_op = 0, to_path = 0;
+    const char *at = strstr(error, ", for the ");
+
+    assert_non_null(at);
+    int found = sscanf(at, ", for the %15s of %31s%n of %127s%n", phase, op, &to_op, path, &to_path);
+    if (found < 2 || at[found == 3 ? to_path : to_op]) fail_msg("%s", error);
+}
+
 /* From the least to all, the real steps from small to large, so that what is reserved shows what each one needs. */
 static void check_budgets(program *p)
 {
@@ -213,6 +225,7 @@ static void check_budgets(program *p)
     }
     assert_true(before == 0);
     assert_int_equal(rp_plan_step(p->shapes, p->step, p->on_shapes, least.memory.reserved_bytes - 1, &plan), RP_ERR_BUDGET);
+    assert_names_a_call(rp_error(p->shapes));
     char size[RP_SIZE_CHARS];
     assert_non_null(strstr(rp_error(p->shapes), rp__size_text_up(size, least.memory.reserved_bytes)));
     rp_mem_read(p->ctx, 0, false, &memory);

@@ -464,6 +464,23 @@ static void each_failing_allocation_of_a_decision_is_reported(void **state)
     assert_true(f.failed > 0);
 }
 
+static void without_memory_no_policy_is_pushed(void **state)
+{
+    test_faults f = { 0 };
+
+    (void)state;
+    while (!f.over) {
+        rp_ctx *ctx       = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+        rp_policy *policy = NULL;
+        assert_ok(ctx, rp_policy_read(ctx, "r", "[{ op: matmul, fate: keep }]", &policy));
+        test_fault_begin(&f, ctx);
+        if (!test_fault_end(&f, rp__policy_push(ctx, policy))) rp__policy_pop(ctx);
+        rp_policy_free(policy);
+        test_ctx_free(ctx);
+    }
+    assert_true(f.failed > 0);
+}
+
 /* ---- on a tape ---- */
 
 static rp_status run_silu(rp_module *m, rp_tensor *const *in, rp_tensor **out)
@@ -539,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_policy_within_is_asked_about_its_own_calls),
         cmocka_unit_test(what_a_freed_policy_was_asked_about_is_forgotten_in_the_middle_of_a_pass),
         cmocka_unit_test(each_failing_allocation_of_a_decision_is_reported),
+        cmocka_unit_test(without_memory_no_policy_is_pushed),
         cmocka_unit_test(a_policy_of_a_module_decides_in_its_forward_alone),
     };
 

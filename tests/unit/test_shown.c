@@ -76,9 +76,27 @@ static void every_message_is_cleaned_where_it_is_recorded(void **state)
     test_ctx_free(ctx);
 }
 
+/* What follows the message in a context is not written. */
+static void a_line_that_does_not_fit_is_cut_at_the_end_of_the_message(void **state)
+{
+    rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .shapes_only = true });
+    size_t room   = sizeof ctx->error;
+    int64_t error = ctx->n_errors;
+
+    (void)state;
+    for (int width = (int)room - 4; width < (int)room; width++) {
+        rp_fail(ctx, RP_ERR_FORMAT, "%*s", width, "x");
+        rp__fail_line(ctx, "%*s", (int)room, "y");
+        assert_int_equal(strlen(rp_error(ctx)), room - 1);
+        assert_int_equal(ctx->n_errors, ++error);
+    }
+    test_ctx_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_that_does_not_fit_is_cut_at_the_end_of_the_message),
         cmocka_unit_test(letters_of_all_alphabets_are_shown_as_they_are),
         cmocka_unit_test(what_drives_a_terminal_or_is_no_text_is_not),
         cmocka_unit_test(a_beginning_of_a_character_differs_from_a_wrong_byte),
