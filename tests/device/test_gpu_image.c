@@ -1,6 +1,6 @@
-/* Every kernel compiles for every GPU, with the registers of a table, and the cache gives back what was compiled. Skipped without NVRTC. The library may have
- * kernels itself, and needs no NVRTC for these. */
-/* ctest: long repository level-free device-free thread-free */
+/* Every kernel compiles for every GPU, with the registers of a table: skipped without NVRTC. What is asked of NVRTC, its errors and the cache are compared
+ * with an NVRTC of this program. The library may have kernels itself, and needs no NVRTC for these. */
+/* ctest: repository level-free device-free thread-free */
 #include "rp_test.h"
 
 #include "device/image.h"
@@ -110,6 +110,7 @@ static void kernels_compile_for_every_gpu(void **state)
     int functions = 0;
 
     (void)state;
+    test_leave_to_full();
     if (!has_nvrtc()) skip();
     for (int p = 0; p < rp__image_programs(); p++)
         for (int i = 0; i < RP_COUNT(capabilities); i++) {
@@ -211,42 +212,224 @@ static void the_build_embeds_what_nvrtc_compiles(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* ---- the cache ---- */
+/* ---- an NVRTC of this program: a cubin is what was asked for ---- */
 
-static void cache_gives_what_was_compiled(void **state)
+#define EXPORTED __attribute__((visibility("default")))
+enum { MOST_ASKED = 2048, REFUSED = 799 };
+
+struct nvrtc_program { char asked[MOST_ASKED], log[256]; };
+static int n_compiled, n_programs;
+
+EXPORTED int nvrtcVersion(int *major, int *minor);
+EXPORTED int nvrtcCreateProgram(struct nvrtc_program **p, const char *text, const char *name, int n, const char *const *headers, const char *const *names);
+EXPORTED int nvrtcDestroyProgram(struct nvrtc_program **p);
+EXPORTED int nvrtcCompileProgram(struct nvrtc_program *p, int n, const char *const *options);
+EXPORTED int nvrtcGetProgramLogSize(struct nvrtc_program *p, size_t *bytes);
+EXPORTED int nvrtcGetProgramLog(struct nvrtc_program *p, char *log);
+EXPORTED int nvrtcGetCUBINSize(struct nvrtc_program *p, size_t *bytes);
+EXPORTED int nvrtcGetCUBIN(struct nvrtc_program *p, char *cubin);
+
+int nvrtcVersion(int *major, int *minor)
+{
+    *major = 77;
+    *minor = 5;
+    return 0;
+}
+
+int nvrtcCreateProgram(struct nvrtc_program **p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)
+{
+    *p = calloc(1, sizeof **p);
+    snprintf((*p)->asked, MOST_ASKED, "%s", name);
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen((*p)->asked);
+        if (!headers[i] || !*headers[i]) return 1;
+        snprintf((*p)->asked + used, MOST_ASKED - used, " %s", names[i]);
+    }
+    n_programs++;
+    return !text || !*text;
+}
+
+int nvrtcDestroyProgram(struct nvrtc_program **p)
+{
+    free(*p);
+    n_programs--;
+    return 0;
+}
+
+int nvrtcCompileProgram(struct nvrtc_program *p, int n, const char *const *options)
+{
+    bool refused = strstr(options[0], "799") != NULL;
+
+    n_compiled++;
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(p->asked);
+        snprintf(p->asked + used, MOST_ASKED - used, " %s", options[i]);
+    }
+    snprintf(p->log, sizeof p->log, "a.k(1): warning: much\na.k(2): error: no such GPU\na.k(3): error: another\n");
+    return refused;
+}
+
+int nvrtcGetProgramLogSize(struct nvrtc_program *p, size_t *bytes)
+{
+    *bytes = strlen(p->log);
+    return 0;
+}
+
+int nvrtcGetProgramLog(struct nvrtc_program *p, char *log)
+{
+    memcpy(log, p->log, strlen(p->log));
+    return 0;
+}
+
+int nvrtcGetCUBINSize(struct nvrtc_program *p, size_t *bytes)
+{
+    *bytes = strlen(p->asked);
+    return 0;
+}
+
+int nvrtcGetCUBIN(struct nvrtc_program *p, char *cubin)
+{
+    memcpy(cubin, p->asked, strlen(p->asked));
+    return 0;
+}
+
+#define must(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, reason); \
+            _exit(1); \
+        } \
+    } while (0)
+
+/* In a process of its own, because NVRTC is looked for once. "" is this program. */
+static void in_a_child(void (*claims)(const char *folder))
 {
     char folder[] = "/tmp/reprise-image-XXXXXX", command[128];
-    int64_t bytes[2] = { 0 };
-    void *cubin[2];
+    int status;
 
-    (void)state;
-    if (!has_nvrtc()) skip();
     assert_non_null(mkdtemp(folder));
-    setenv("XDG_CACHE_HOME", folder, 1);
-    for (int i = 0; i < 2; i++) cubin[i] = rp__image_get(1, 90, &bytes[i], reason, sizeof reason);
-    assert_true(cubin[0] && cubin[1]);
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_memory_equal(cubin[0], cubin[1], (size_t)bytes[0]);
-    free(cubin[0]), free(cubin[1]);
-    snprintf(command, sizeof command, "truncate -s 100 %s/reprise/gpu/*.cubin", folder);
-    assert_int_equal(system(command), 0);
-    cubin[0] = rp__image_get(1, 90, &bytes[0], reason, sizeof reason);
-    assert_non_null(cubin[0]);
-    assert_int_equal(bytes[0], bytes[1]);
-    free(cubin[0]);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        must(!setenv("REPRISE_NVRTC", "", 1) && !setenv("XDG_CACHE_HOME", folder, 1));
+        claims(folder);
+        must(n_programs == 0);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
+    assert_int_equal(status, 0);
+}
+
+static bool asked_for(int program, int capability, const char *wanted)
+{
+    int64_t bytes = 0;
+    char *cubin   = rp__image_get(program, capability, &bytes, reason, sizeof reason);
+    bool found    = cubin && memmem(cubin, (size_t)bytes, wanted, strlen(wanted));
+
+    free(cubin);
+    return found;
+}
+
+static void ask_with_all_options(const char *folder)
+{
+    (void)folder;
+    must(asked_for(1, 90, " -arch=sm_90a -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -default-device --ptxas-options=-v"));
+    must(asked_for(1, 89, " -arch=sm_89 -fmad=false "));
+    must(asked_for(1, 90, " kernels/gpu/dialect.h ") && asked_for(1, 90, rp__image_name(1)) && !asked_for(1, 90, rp__image_name(0)));
+    must(!strcmp(rp__image_compiler(89), "NVRTC 77.5"));
+}
+
+static void nvrtc_gets_headers_and_options_and_no_option_may_change_bits(void **state)
+{
+    (void)state;
+    in_a_child(ask_with_all_options);
+}
+
+static void ask_for_no_gpu(const char *folder)
+{
+    int64_t bytes;
+    char *log, line[160];
+
+    (void)folder;
+    must(!rp__image_compile(1, REFUSED, &bytes, &log, reason, sizeof reason) && strstr(log, "another"));
+    snprintf(line, sizeof line, "NVRTC 77.5 cannot compile %s with -arch=sm_799a: a.k(2): error: no such GPU", rp__image_name(1));
+    must(!strcmp(reason, line));
+    free(log);
+    must(!rp__image_get(1, REFUSED, &bytes, reason, sizeof reason) && n_compiled == 2);
+    must(!rp__image_get(1, REFUSED, &bytes, reason, sizeof reason) && n_compiled == 3);     /* nothing is kept */
+}
+
+static void a_failed_compilation_is_the_first_error_of_nvrtc(void **state)
+{
+    (void)state;
+    in_a_child(ask_for_no_gpu);
+}
+
+/* Runs a command on $f: the files in the cache. */
+static void damage(const char *folder, const char *how)
+{
+    char command[256];
+
+    snprintf(command, sizeof command, "f=$(echo %s/reprise/gpu/*.cubin) && %s", folder, how);
+    must(!system(command));
+}
+
+static void ask_again(const char *folder)
+{
+    static const char *const damages[] = {
+        "printf X | dd of=$f bs=1 seek=3 conv=notrunc 2>/dev/null", "truncate -s 100 $f", "truncate -s 7 $f", "truncate -s 0 $f", "printf X >>$f",
+    };
+
+    must(asked_for(1, 90, "sm_90a") && n_compiled == 1);
+    must(asked_for(1, 90, "sm_90a") && n_compiled == 1);
+    for (int i = 0; i < RP_COUNT(damages); i++) {
+        damage(folder, damages[i]);
+        must(asked_for(1, 90, "sm_90a") && n_compiled == 2 + i);
+        must(asked_for(1, 90, "sm_90a") && n_compiled == 2 + i);
+    }
+    must(asked_for(1, 89, "sm_89 ") && asked_for(2, 90, rp__image_name(2)) && n_compiled == 4 + RP_COUNT(damages) - 1);
+    must(asked_for(1, 90, "sm_90a") && n_compiled == 4 + RP_COUNT(damages) - 1);
+    damage(folder, "test $(ls $(dirname ${f%% *}) | wc -l) = 3");
+}
+
+static void the_cache_compiles_once_and_again_what_is_damaged(void **state)
+{
+    (void)state;
+    in_a_child(ask_again);
+}
+
+static void ask_without_a_place(const char *folder)
+{
+    must(!unsetenv("HOME") && !setenv("XDG_CACHE_HOME", "", 1));
+    for (int i = 1; i < 3; i++) must(asked_for(1, 90, "sm_90a") && n_compiled == i);
+    must(!setenv("XDG_CACHE_HOME", "/proc/none", 1));
+    must(asked_for(1, 90, "sm_90a") && n_compiled == 3);
+    must(!setenv("HOME", folder, 1) && !unsetenv("XDG_CACHE_HOME"));
+    for (int i = 0; i < 2; i++) must(asked_for(1, 90, "sm_90a") && n_compiled == 4);
+    snprintf(reason, sizeof reason, "ls %s/.cache/reprise/gpu/*.cubin >/dev/null", folder);
+    must(!system(reason));
+}
+
+static void without_a_place_for_the_cache_each_start_compiles(void **state)
+{
+    (void)state;
+    in_a_child(ask_without_a_place);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_nvrtc_kernels_of_the_library_serve_gpus_of_their_generation),      /* before anything asks for NVRTC */
+        cmocka_unit_test(nvrtc_gets_headers_and_options_and_no_option_may_change_bits),
+        cmocka_unit_test(a_failed_compilation_is_the_first_error_of_nvrtc),
+        cmocka_unit_test(the_cache_compiles_once_and_again_what_is_damaged),
+        cmocka_unit_test(without_a_place_for_the_cache_each_start_compiles),
         cmocka_unit_test(kernels_compile_for_every_gpu),
         cmocka_unit_test(a_gpu_that_nvrtc_does_not_know_is_named),
         cmocka_unit_test(with_nvrtc_kernels_of_the_library_serve_their_own_gpu),
         cmocka_unit_test(the_build_embeds_what_nvrtc_compiles),
-        cmocka_unit_test(cache_gives_what_was_compiled),
     };
 
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
