@@ -280,6 +280,21 @@ static void a_module_that_is_not_there_is_reported(void **state)
     }
 }
 
+static void a_module_with_a_longer_name_than_paths_have_is_reported(void **state)
+{
+    char name[4097];
+
+    need_mpi(state);
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    FOR_EACH_MPI(mpi) {
+        setenv("REPRISE_MPI", name, 1);
+        run_job(mpi, 1, "ends", &o);
+        expect_text(&o, "REPRISE_MPI is too long for a path");
+        assert_int_equal(o.code, 1);
+    }
+}
+
 static void a_library_that_is_no_module_is_reported(void **state)
 {
     need_mpi(state);
@@ -314,6 +329,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_call_of_mpi_that_does_not_come_back_is_ended),
         cmocka_unit_test(one_rank_can_end_all),
         cmocka_unit_test(a_module_that_is_not_there_is_reported),
+        cmocka_unit_test(a_module_with_a_longer_name_than_paths_have_is_reported),
         cmocka_unit_test(a_library_that_is_no_module_is_reported),
         cmocka_unit_test(the_module_of_another_mpi_is_reported),
     };

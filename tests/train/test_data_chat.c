@@ -286,6 +286,25 @@ static void what_is_no_conversation_is_refused_with_its_line(void **state)
     refuse("gemma", "{\"messages\": [" ASK ", " ASK "]}\n", RP_ERR_FORMAT, "', line 1: it refuses the conversation: roles must alternate");
 }
 
+static void a_refusal_by_a_template_is_told_to_its_end(void **state)
+{
+    world w    = world_of("chatml");
+    rp_data *d = NULL;
+    char why[181], name[251], lines[400];
+
+    (void)state;
+    snprintf(why, sizeof why, "%0180d", 7);
+    snprintf(name, sizeof name, "%0250d", 1);
+    rp__chat_free(w.source.chat);
+    assert_ok(w.ctx, rp__chat_load(w.ctx, RP_SOURCE_DIR "/tests/golden/tokenizer/smollm",
+                                   temp_text(&w.dir, name, "{{ raise_exception(messages[0].content) }}"), &w.source.chat));
+    snprintf(lines, sizeof lines, "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n", why);
+    w.config.path = temp_text(&w.dir, "chat.jsonl", lines);
+    assert_int_equal(rp__data_open(w.ctx, "dataset", &w.config, &w.source, &d), RP_ERR_FORMAT);
+    if (!strstr(rp_error(w.ctx), why)) fail_msg("%s", rp_error(w.ctx));
+    leave(&w);
+}
+
 /* Answers under a name that is none of theirs, without text, or beyond max_seq_len. */
 static void conversations_without_a_target_are_refused_with_their_line_and_the_reason(void **state)
 {
@@ -357,6 +376,7 @@ int main(void)
         cmocka_unit_test(pairs_are_the_conversations_they_would_be),
         cmocka_unit_test(tools_of_a_line_reach_the_template),
         cmocka_unit_test(what_is_no_conversation_is_refused_with_its_line),
+        cmocka_unit_test(a_refusal_by_a_template_is_told_to_its_end),
         cmocka_unit_test(conversations_without_a_target_are_refused_with_their_line_and_the_reason),
         cmocka_unit_test(a_model_without_a_template_is_reported_of_the_key),
         cmocka_unit_test(every_failed_allocation_is_reported),
