@@ -363,10 +363,16 @@ void *rp__mem_at(const rp_mem_space *s, int64_t offset)
     return at ? at : s->base + offset;
 }
 #else
+#ifdef RP_POISON
+/* The host's memory beside a GPU: the lane copies from and to it after it was given back. */
+static bool may_be_copied(const rp_mem_space *s) { return s->memory->on_host && s->on->queue; }
+#endif
+
 /* Marks memory outside all blocks: under RP_POISON a read of it gives NaN. */
 static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
+    if (may_be_copied(s)) return;
     if (s->memory->grow && offset + bytes > s->grown_bytes) bytes = s->grown_bytes - offset;
     if (bytes > 0) claim(s, offset, bytes);
     if (s->base && bytes > 0) s->memory->fill(s->base + shift(s) + offset, POISON_BYTE, bytes, s->on);
@@ -379,7 +385,7 @@ static void note_unused(const rp_mem_space *s, int64_t offset, int64_t bytes)
 static void check_guard(const rp_mem_space *s, int64_t offset, int64_t bytes)
 {
 #ifdef RP_POISON
-    if (!s->base || s->memory->far) return;
+    if (!s->base || s->memory->far || may_be_copied(s)) return;
     s->memory->sync(s->on);
     for (int64_t i = bytes; i < rounded_up(s, bytes); i++) RP_BUG_IF(s->base[shift(s) + offset + i] != POISON_BYTE);
 #else

@@ -102,18 +102,12 @@ static rp_status memory_wait(rp_offload *a, int64_t ticket)
     return RP_OK;
 }
 
-#ifdef RP_POISON
-enum { IS_FILLED = true };      /* a block is filled when it is given back */
-#else
-enum { IS_FILLED = false };
-#endif
-
 /* Copies of a lane run in their order. Without one, the block may become the host's, so its copies must be complete. */
 static void memory_drop(rp_offload *a, int64_t ticket)
 {
     block *b = block_of(a, ticket);
 
-    if (IS_FILLED || !rp__mem_has_lane(a->ctx) || !a->ctx->device[a->device]->memory->on_host) rp__mem_sync(a->ctx);
+    if (!rp__mem_has_lane(a->ctx) || !a->ctx->device[a->device]->memory->on_host) rp__mem_sync(a->ctx);
     rp__mem_give(space_of(a), RP_MEM_SAVED, b->bytes, b->offset);
     *b       = (block){ .next = a->spare };
     a->spare = ticket;
