@@ -62,41 +62,30 @@ static double seconds_of(clockid_t clock)
 double rp__seconds(void) { return seconds_of(CLOCK_MONOTONIC); }
 double rp__cpu_seconds(void) { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
+/* FTZ is bit 15, DAZ bit 6. The modes of other CPUs are left as they are. */
 #if defined(__x86_64__)
-static const unsigned flush_bits = 0x8040;      /* FTZ is bit 15, DAZ bit 6 */
+enum { FLUSH = 0x8040 };
+static unsigned fp_mode(void) { return _mm_getcsr(); }
+static void fp_set(unsigned mode) { _mm_setcsr(mode); }
+#else
+enum { FLUSH = 0 };
+static unsigned fp_mode(void) { return 0; }
+static void fp_set(unsigned mode) { (void)mode; }
+#endif
 
-static unsigned enter(unsigned mode)
+static unsigned fp_enter(unsigned flush)
 {
-    unsigned saved = _mm_getcsr();
-    if ((saved & flush_bits) != mode) _mm_setcsr((saved & ~flush_bits) | mode);
+    unsigned saved = fp_mode();
+
+    if ((saved & FLUSH) != flush) fp_set((saved & ~(unsigned)FLUSH) | flush);
     return saved;
 }
-#endif
 
 /* Denormals make AdamW over decayed moments 5x slower, and AMX flushes them anyway. */
-unsigned rp__fp_enter(void)
-{
-#if defined(__x86_64__)
-    return enter(flush_bits);
-#else
-    return 0;
-#endif
-}
-
-unsigned rp__fp_enter_exact(void)
-{
-#if defined(__x86_64__)
-    return enter(0);
-#else
-    return 0;
-#endif
-}
+unsigned rp__fp_enter(void) { return fp_enter(FLUSH); }
+unsigned rp__fp_enter_exact(void) { return fp_enter(0); }
 
 void rp__fp_leave(unsigned saved)
 {
-#if defined(__x86_64__)
-    if ((_mm_getcsr() ^ saved) & flush_bits) _mm_setcsr(saved);
-#else
-    (void)saved;
-#endif
+    if ((fp_mode() ^ saved) & FLUSH) fp_set(saved);
 }

@@ -326,7 +326,7 @@ int rp__emulated_cuLaunchKernel(void *handle, unsigned grid_x, unsigned grid_y, 
     if (shared_bytes > (unsigned)f->most_shared_bytes || shared_bytes < (unsigned)k->shared_bytes) return CUDA_ERROR_INVALID_VALUE;
     if (!parameters || !parameters[0] || extra || k->args_bytes > RP_GPU_ARGS_BYTES) return CUDA_ERROR_INVALID_VALUE;
     emu_call *c = rp__emulated_call(EMU_LAUNCH);
-    if (!c || !(c->staged = malloc((size_t)k->args_bytes + 1))) {
+    if (!c || !(c->staged = malloc((size_t)k->args_bytes))) {
         rp__emulated_free_call(c);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
