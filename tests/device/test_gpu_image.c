@@ -1,5 +1,5 @@
-/* Every kernel compiles for every GPU, with the registers of a table: skipped without NVRTC. What is asked of NVRTC, its errors and the cache are compared
- * with an NVRTC of this program. The library may have kernels itself, and needs no NVRTC for these. */
+/* Every kernel compiles for every GPU, with the registers of a table: skipped without NVRTC. An NVRTC of this program shows what the library asks for, how
+ * it reports errors, and what the cache keeps. The library may have kernels itself, and needs no NVRTC for these. */
 /* ctest: repository level-free device-free thread-free */
 #include "rp_test.h"
 

@@ -304,9 +304,11 @@ static void a_machine_is_named_by_its_cpu_threads_and_instructions(void **state)
     assert_string_equal(name, wanted);
 }
 
+#if defined(__x86_64__)
 /* The words of the name that the system gives, without their marks; false: it gives none. */
-static bool words_of_cpu(char out[256])
+static bool words_of_cpu(char out[512])
 {
+    static const char *const marks[] = { "(R)", "(TM)", "(tm)" };
     char line[512], *at = NULL, *rest = NULL;
     FILE *f = fopen("/proc/cpuinfo", "r");
 
@@ -316,21 +318,30 @@ static bool words_of_cpu(char out[256])
     out[0] = 0;
     for (char *word = at ? strtok_r(at + 1, " \n", &rest) : NULL; word && *word != '@'; word = strtok_r(NULL, " \n", &rest)) {
         if (!strcmp(word, "CPU")) continue;
-        if (out[0]) strncat(out, " ", 2);
-        for (char *mark; (mark = strchr(word, '(')); word = strchr(mark, ')') + 1) strncat(out, word, (size_t)(mark - word));
-        strncat(out, word, 255 - strlen(out));
+        for (int i = 0; i < RP_COUNT(marks); i++)
+            for (char *mark; (mark = strstr(word, marks[i]));) memmove(mark, mark + strlen(marks[i]), strlen(mark + strlen(marks[i])) + 1);
+        size_t used = strlen(out);
+        snprintf(out + used, 512 - used, "%s%s", used ? " " : "", word);
     }
     return out[0];
 }
+#else
+/* Its name is a number. */
+static bool words_of_cpu(char out[512])
+{
+    out[0] = 0;
+    return false;
+}
+#endif
 
 static void a_cpu_is_named_without_marks(void **state)
 {
-    rp_ctx *ctx = shapes_ctx();
     rp_cost_machine here;
-    char words[256];
+    char words[512];
 
     (void)state;
     if (!words_of_cpu(words)) skip();
+    rp_ctx *ctx = shapes_ctx();
     rp__cost_machine_find(ctx, &here);
     if (strncmp(here.cpu, words, strlen(words))) fail_msg("'%s' is no name of '%s'", here.cpu, words);
     test_ctx_free(ctx);

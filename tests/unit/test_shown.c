@@ -76,7 +76,7 @@ static void every_message_is_cleaned_where_it_is_recorded(void **state)
     test_ctx_free(ctx);
 }
 
-/* What follows the message in a context is not written. */
+/* The context has other members after the message. */
 static void a_line_that_does_not_fit_is_cut_at_the_end_of_the_message(void **state)
 {
     rp_ctx *ctx   = test_ctx(&(rp_ctx_options){ .shapes_only = true });
