@@ -3,7 +3,7 @@
 
 #include "base/disk_queue.h"
 
-enum { NONE = -1, BLOCK = 4096 };
+enum { NONE = -1, BLOCK = 4096, LENT = 2, BUFFERS };     /* buffers 0 and 1 are of the host, LENT of device 0 */
 
 typedef struct {
     rp_state_store_group shape;
@@ -20,7 +20,7 @@ struct rp_state_store {
     int n_groups, last;                 /* last: the group whose window 0 was taken last */
     int64_t *ticket;                    /* NONE: fresh */
     int64_t n_tickets, n_kept, buffer_bytes, bytes;      /* n_kept: most tickets that can be in use */
-    int64_t taken_at[2];
+    int64_t taken_at[BUFFERS];
     int n_taken, here;                  /* here: index of the current buffer */
     place prefetch;                        /* the window being read, or already read, into the other buffer */
 };
@@ -81,12 +81,14 @@ static rp_status copy_groups(rp_state_store *s, const rp_state_store_group *grou
     return RP_OK;
 }
 
+static rp_mem_space *space_of(const rp_state_store *s, int buffer) { return s->ctx->space[buffer == LENT ? 0 : s->ctx->host]; }
+
 /* The chunks hold one window being written and one being read. With space reserved for all tickets, no write allocates memory. */
 static rp_status state_store_fill(rp_state_store *s, const char *folder, const rp_state_store_group *groups, int n)
 {
     RP_TRY(copy_groups(s, groups, n));
-    for (; s->n_taken < 2; s->n_taken++)
-        RP_TRY(rp__mem_take(s->ctx, s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, "a window of optimizer states", &s->taken_at[s->n_taken]));
+    for (; s->n_taken < (s->ctx->device[0]->runs ? BUFFERS : LENT); s->n_taken++)
+        RP_TRY(rp__mem_take(s->ctx, space_of(s, s->n_taken), RP_MEM_OPTIM, s->buffer_bytes, "a window of optimizer states", &s->taken_at[s->n_taken]));
     RP_TRY(rp__disk_queue_open_for(s->ctx, folder, 2 * s->buffer_bytes + 2 * BLOCK, "optimizer states", RP_MEM_OPTIM, &s->queue));
     return rp__disk_queue_reserve(s->queue, s->n_kept);
 }
@@ -107,7 +109,7 @@ void rp__state_store_close(rp_state_store *s)
 {
     if (!s) return;
     rp__disk_queue_close(s->queue);          /* first: its worker may be reading into a buffer */
-    for (int i = 0; i < s->n_taken; i++) rp__mem_give(s->ctx->space[s->ctx->host], RP_MEM_OPTIM, s->buffer_bytes, s->taken_at[i]);
+    for (int i = 0; i < s->n_taken; i++) rp__mem_give(space_of(s, i), RP_MEM_OPTIM, s->buffer_bytes, s->taken_at[i]);
     RP_RELEASE(s->ticket, s->group, s);
 }
 
@@ -116,7 +118,7 @@ void rp__state_store_close(rp_state_store *s)
 static rp_state_store_view view_of(const rp_state_store *s, place at, int buffer)
 {
     const rp_state_store_group *g = &s->group[at.group].shape;
-    uint8_t *memory         = rp__mem_at(s->ctx->space[s->ctx->host], s->taken_at[buffer]);
+    uint8_t *memory         = rp__mem_at(space_of(s, buffer), s->taken_at[buffer]);
     rp_state_store_view v = { .group = at.group, .parts = at.parts, .first = at.window * RP_STATE_STORE_WINDOW, .count = window_elems(g, at.window) };
 
     for (int k = 0; k < RP_STATE_STORE_PARTS; k++) {
@@ -200,6 +202,24 @@ rp_status rp__state_store_take(rp_state_store *s, int g, unsigned parts, int64_t
 int64_t rp__state_store_view_bytes(const rp_state_store *s, const rp_state_store_view *v, int part)
 {
     return part_bytes(&s->group[v->group].shape, part, v->count);
+}
+
+/* ---- on device 0 ---- */
+
+rp_state_store_view rp__state_store_lend(rp_state_store *s, const rp_state_store_view *v)
+{
+    rp_state_store_view lent = view_of(s, (place){ v->group, v->parts, v->first / RP_STATE_STORE_WINDOW }, LENT);
+
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++)
+        if (v->part[k]) rp__mem_put(s->ctx, lent.part[k], v->part[k], rp__state_store_view_bytes(s, v, k));
+    return lent;
+}
+
+void rp__state_store_fetch(rp_state_store *s, const rp_state_store_view *v, const rp_state_store_view *lent)
+{
+    for (int k = 0; k < RP_STATE_STORE_PARTS; k++)
+        if (v->part[k]) rp__mem_copy(s->ctx, v->part[k], lent->part[k], rp__state_store_view_bytes(s, v, k));
+    rp__mem_sync(s->ctx);
 }
 
 /* ---- writing ---- */

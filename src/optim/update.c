@@ -65,7 +65,7 @@ static int64_t update_bytes_of(const rp_optim_slot *s, const rp_tensor *grad)
 
 static void *element(void *base, rp_dtype dtype, int64_t at) { return (uint8_t *)base + at * rp_dtype_bytes(dtype); }
 
-/* The call for elements of a window of host memory. */
+/* The call for elements of a window. */
 static rp_optim_call in_window(rp_optim_call call, const rp_state_store_view *v)
 {
     call.n = v->count;
@@ -85,7 +85,7 @@ static rp_optim_call in_window(rp_optim_call call, const rp_state_store_view *v)
 static void update_run(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step, const rp_state_store_view *window, int64_t bytes)
 {
     const rp_optim_slot *s = &o->slots[i];
-    bool launches          = !window && rp__optim_launches(o, s->param.tensor, grad);
+    bool launches          = rp__optim_launches(o, s->param.tensor, grad);
     double began           = rp__watch_begin(o->ctx);
     unsigned mode          = rp__fp_enter();
 
@@ -99,7 +99,7 @@ static void update_run(rp_optim *o, int i, const rp_tensor *grad, const rp_optim
     rp__watch_end(o->ctx, (rp_span){ .doing = RP_DOING_UPDATE, .name = o->kind->name, .path = s->param.path, .bytes = bytes, .began = began });
 }
 
-/* ---- window by window: their states are in host memory, so the host updates ---- */
+/* ---- window by window ---- */
 
 /* Fills parts that no update has written: states with zero, a master with its bf16 parameter. */
 static rp_status fill_fresh(const rp_optim *o, const rp_state_store_view *v)
@@ -138,6 +138,20 @@ static rp_status keep(rp_optim *o)
     return RP_OK;
 }
 
+static void update_window(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
+{
+    const rp_tensor *param = o->slots[i].param.tensor;
+    int64_t bytes          = o->window.count * (2 * rp_dtype_bytes(param->m.dtype) + rp_dtype_bytes(grad->m.dtype));
+
+    if (!rp__optim_launches(o, param, grad)) {
+        update_run(o, i, grad, step, &o->window, bytes);
+        return;
+    }
+    rp_state_store_view lent = rp__state_store_lend(o->store, &o->window);
+    update_run(o, i, grad, step, &lent, bytes);
+    rp__state_store_fetch(o->store, &o->window, &lent);
+}
+
 /* The sum of squares is computed over the whole gradient, because adding sums of windows would round differently. */
 static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const rp_optim_step *step)
 {
@@ -146,9 +160,7 @@ static rp_status update_windows(rp_optim *o, int i, const rp_tensor *grad, const
     if (step->measure) rp__optim_measure(o, i, grad);
     for (int64_t at = 0; at < n; at += o->window.count) {
         RP_TRY(update_take(o, i, ~0u, at));
-        const rp_optim_slot *slot = &o->slots[i];
-        int64_t size = 2 * rp_dtype_bytes(slot->param.tensor->m.dtype) + rp_dtype_bytes(grad->m.dtype);
-        update_run(o, i, grad, step, &o->window, o->window.count * size);
+        update_window(o, i, grad, step);
         RP_TRY(keep(o));
     }
     return RP_OK;
