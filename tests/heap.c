@@ -290,6 +290,7 @@ int __wrap_main(int argc, char **argv)
 
     pthread_atfork(lock_all, unlock_all, unlock_all);
     if (number) stop_at = strtoll(number, NULL, 10);
+    close(STDIN_FILENO);        /* so 0 is the descriptor of some file */
     int64_t before = n_made;
     int status     = __real_main(argc, argv);
     return status || heap_keeps ? status : print_leaks(before) != 0;

@@ -7,6 +7,8 @@
  * REPRISE_HEAP_BLOCK=NUMBER the program ends where that block is made and prints who made it.
  * A read past the end gets bytes of the red zone, and a freed block's first bytes are overwritten, so that a wrong read gets other values.
  *
+ * The standard input is closed before main begins: descriptor 0 is as good as any for a file.
+ *
  * heap.c is linked to each test and stands in front of the C library's functions, so other libraries' blocks are guarded, too. A sanitizer
  * brings its own functions and does the same; there the variables below are never written.
  */

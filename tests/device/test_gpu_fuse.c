@@ -483,8 +483,8 @@ static void a_recorded_pair_is_one_node_of_a_graph(void **state)
     for (int i = 0; i < 2; i++) {
         queue_add(&p, a, b, sum);           /* waits when the record begins, and is not in it */
         records->begin(on);
-        queue_rmsnorm(&p, sum, w, y, rstd);
         queue_add(&p, a, b, sum);
+        queue_rmsnorm(&p, sum, w, y, rstd);
         queue_rmsnorm(&p, sum, w, y, rstd);
         assert_non_null(r[i] = records->end(on));
     }

@@ -1,10 +1,12 @@
 /* cell.c -- see cell.h. */
 #include "ops/cell.h"
 
+enum { MOST_BYTES = 4 << 20 };         /* of a case; an emulator of another CPU takes long to map more */
+
 rp_ctx *cell_ctx(const variant *where, bool shapes_only)
 {
     rp__kernels_force(where->table);
-    return test_ctx(&(rp_ctx_options){ .device = where->device, .threads = where->threads, .shapes_only = shapes_only });
+    return test_ctx(&(rp_ctx_options){ .device = where->device, .threads = where->threads, .shapes_only = shapes_only, .memory_limit_bytes = MOST_BYTES });
 }
 
 void cell_run(one_call *c, const cell *at, const request *ask)

@@ -1,5 +1,5 @@
 /* Every op of ops.def keeps every promise that its case table makes: see run_cases.h. */
-/* ctest: no-emulator level-free */
+/* ctest: level-free cost=30 */
 #include "rp_test.h"
 
 #include "ops/run_cases.h"

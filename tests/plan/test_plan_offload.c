@@ -5,6 +5,7 @@
  *              where different segments meet: there they differ by at most one offloaded value
  *   planned    with and without the preference, for the same budgets, with a fast disk, a slow disk and none
  */
+/* ctest: no-emulator */
 #include <math.h>
 
 #include "io_test.h"

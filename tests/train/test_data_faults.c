@@ -176,7 +176,7 @@ static int cut_nameless(const char *folder, int64_t bytes)
     char link[64], to[512];
     int n = 0;
 
-    for (int fd = 3; fd < 64; fd++) {
+    for (int fd = 0; fd < 64; fd++) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         ssize_t chars = readlink(link, to, sizeof to - 1);
         if (chars < 0) continue;

@@ -206,7 +206,7 @@ static int empty_scratch(const temp_dir *dir)
     char link[64], path[512];
     int n = 0;
 
-    for (int fd = 3; fd < 64; fd++) {
+    for (int fd = 0; fd < 64; fd++) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         ssize_t bytes = readlink(link, path, sizeof path - 1);
         if (bytes <= 0 || strncmp(path, dir->path, strlen(dir->path))) continue;
