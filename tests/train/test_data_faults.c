@@ -170,22 +170,6 @@ static void a_full_disk_for_tokens_is_reported_with_its_byte(void **state)
     test_ctx_free(ctx);
 }
 
-/* Cuts each file in the folder that has no name any more. */
-static int cut_nameless(const char *folder, int64_t bytes)
-{
-    char link[64], to[512];
-    int n = 0;
-
-    for (int fd = 0; fd < 64; fd++) {
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        ssize_t chars = readlink(link, to, sizeof to - 1);
-        if (chars < 0) continue;
-        to[chars] = 0;
-        if (!strncmp(to, folder, strlen(folder)) && strstr(to, "(deleted)")) n += ftruncate(fd, bytes) == 0;
-    }
-    return n;
-}
-
 static void tokens_that_cannot_be_read_back_are_an_error(void **state)
 {
     (void)state;
@@ -197,7 +181,7 @@ static void tokens_that_cannot_be_read_back_are_an_error(void **state)
     c.scratch_dir = dir.path;
     rp_data *d    = open_data(ctx, &c);
     assert_ok(ctx, rp__data_batch(d, 0, 0, &b));
-    assert_int_equal(cut_nameless(dir.path, 4), 2);
+    assert_int_equal(temp_cut_nameless(&dir, 4), 2);
     b.rows = -1;
     assert_int_equal(rp__data_batch(d, 1, 0, &b), RP_ERR_IO);
     assert_non_null(strstr(rp_error(ctx), "cannot read the temporary file of tokens at byte "));
@@ -220,7 +204,7 @@ static void a_batch_fails_at_each_rank_if_a_length_cannot_be_read(void **state)
     for (c.rank = 0; c.rank < c.ranks; c.rank++) {
         rp_data_batch b = { .rows = -1 };
         rp_data *d      = open_data(ctx, &c);
-        assert_int_equal(cut_nameless(dir.path, 16), 2);
+        assert_int_equal(temp_cut_nameless(&dir, 16), 2);
         assert_int_equal(rp__data_batch(d, 0, 0, &b), RP_ERR_IO);
         assert_string_equal(rp_error(ctx), "cannot read the temporary file of tokens at byte 16: it ends there");
         assert_int_equal(b.rows, -1);

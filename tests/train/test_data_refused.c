@@ -200,22 +200,6 @@ static void a_disk_without_room_for_tokens_is_reported(void **state)
     test_ctx_free(ctx);
 }
 
-/* Files without a name that this process has open in the folder become empty. */
-static int empty_scratch(const temp_dir *dir)
-{
-    char link[64], path[512];
-    int n = 0;
-
-    for (int fd = 0; fd < 64; fd++) {
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        ssize_t bytes = readlink(link, path, sizeof path - 1);
-        if (bytes <= 0 || strncmp(path, dir->path, strlen(dir->path))) continue;
-        assert_int_equal(ftruncate(fd, 0), 0);
-        n++;
-    }
-    return n;
-}
-
 static void tokens_that_are_gone_from_the_temporary_file_are_reported(void **state)
 {
     (void)state;
@@ -226,7 +210,7 @@ static void tokens_that_are_gone_from_the_temporary_file_are_reported(void **sta
 
     c.scratch_dir = dir.path;
     rp_data *d    = open_data(ctx, &c);
-    assert_in_range(empty_scratch(&dir), 1, 2);
+    assert_in_range(temp_cut_nameless(&dir, 0), 1, 2);
     assert_int_equal(rp__data_batch(d, 0, 0, &b), RP_ERR_IO);
     assert_string_equal(rp_error(ctx), "cannot read the temporary file of tokens at byte 0: it ends there");
     rp__data_close(d);
