@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__) && !defined(RP_BASE_ALONE)
+#ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,28 +22,30 @@ const rp_kernels *rp__kernels_none(void) { return &table_none; }
 
 static bool always(void) { return true; }
 
-#if defined(__x86_64__) && !defined(RP_BASE_ALONE)
-static bool runs_v3(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
+/* A build for tests may lack levels. */
+#define MAYBE __attribute__((unused)) static bool
+#ifdef __x86_64__
+MAYBE runs_v3(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
 
-static bool runs_v4(void)
+MAYBE runs_v4(void)
 {
     return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
 }
 
 /* Leaf 7.1, EAX bit 5: AVX512_BF16. */
-static bool runs_zen4(void)
+MAYBE runs_zen4(void)
 {
     unsigned a, b, c, d;
 
     return runs_v4() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 5);
 }
 
-static bool pays_zen4(void) { return !__builtin_cpu_is("intel"); }
+MAYBE pays_zen4(void) { return !__builtin_cpu_is("intel"); }
 
 /* Leaf 7.0, EDX bits 24 and 22: AMX-TILE and AMX-BF16. A process must ask Linux for the 8 KiB of tile state; the permission holds for all its
  * threads (Documentation/arch/x86/xstate.rst). Kernels that do not save tiles refuse. */
-static bool runs_amx(void)
+MAYBE runs_amx(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
     unsigned a, b, c, d, wanted = 1u << 24 | 1u << 22;
@@ -51,8 +53,8 @@ static bool runs_amx(void)
     if (!runs_zen4() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
-#elif defined(__aarch64__) && !defined(RP_BASE_ALONE)
-static bool runs_mmla(void) { return getauxval(AT_HWCAP2) & HWCAP2_BF16; }
+#elif defined(__aarch64__)
+MAYBE runs_mmla(void) { return getauxval(AT_HWCAP2) & HWCAP2_BF16; }
 #endif
 
 static const struct { const rp_kernels *table; bool (*runs)(void), (*pays)(void); } levels[] = {
