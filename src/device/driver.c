@@ -28,9 +28,21 @@ static const char *load_cuda(rp_cuda *call, char *text)
     return text;
 }
 
+/* CMakeLists.txt compiles the emulated kernels with these instructions. */
+static bool cpu_can_emulate(void)
+{
+#ifdef RP_HAS_v3
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return true;
+#endif
+}
+
 static const char *load_emulated(rp_cuda *call, char *text)
 {
     (void)text;
+    if (!cpu_can_emulate()) return "this CPU has no AVX2 or no FMA, which the emulation of a GPU needs";
     *call = rp__cuda_emulated;
     return NULL;
 }

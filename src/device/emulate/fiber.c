@@ -1,9 +1,13 @@
-/* device/emulate/fiber.c -- runs the blocks of a grid, one after the other, each thread of a block as a fiber.
+/* device/emulate/fiber.c -- runs the blocks of a grid, one after the other, and the threads of a block on fibers.
  *
- *   grid ──▶ block ──▶ start one fiber ──▶ it runs until it must wait, then chooses the next one that is ready ──▶ ... ──▶ all have ended
+ *   grid ──▶ block ──▶ a thread runs on a fiber until it ends or must wait, then the next one whose turn it is ──▶ ... ──▶ all have ended
  *
- * A fiber waits in a barrier of its block or in an operation of its warp. If no fiber is ready and some wait, the kernel would hang on a GPU; the
- * process aborts with a message. Fibers live as long as the process: after a block, each waits at the top of its loop for the next block.
+ *   the thread ended, the next one is fresh      it begins on the same fiber, without a switch
+ *   the thread waits, the next one is fresh      it begins on a fiber of the stack `idle`
+ *   the next one has begun                       its fiber goes on; if the thread ended, its own fiber becomes idle
+ *
+ * A thread waits in a barrier of its block or in an operation of its warp. If no thread can run and some wait, the kernel would hang on a GPU; the
+ * process aborts with a message. Fibers live as long as the process: an idle one waits at the top of its loop.
  */
 #include "device/emulate/emulate.h"
 
@@ -38,7 +42,7 @@ enum {
     STAGGER_BYTES = 64,                 /* stacks begin at different lines of the cache */
 };
 
-enum { READY, AT_BARRIER, IN_WARP, ENDED };     /* states of a fiber */
+enum { FRESH, READY, AT_BARRIER, IN_WARP, ENDED };      /* states of a thread; the first two can run */
 
 /* Where a fiber continues. `fake`, `bottom` and `bytes` are for AddressSanitizer. */
 typedef struct {
@@ -55,10 +59,10 @@ typedef struct {
 typedef struct { void *to; const void *from; int valid, group; } copy;
 
 typedef struct {
-    context context;
+    int fiber;
     int parity;                 /* which half of the slots the next message uses */
     int n_copies, group;
-} fiber;
+} thread;
 
 /* The static shared memory that a kernel wrote in the first blocks of its first launches. Empty: from == to. */
 typedef struct {
@@ -68,17 +72,20 @@ typedef struct {
 } shared_range;
 
 typedef struct {
-    fiber fibers[MOST];
-    unsigned char states[MOST];         /* apart from the fibers: searches read them one after the other */
+    thread threads[MOST];
+    unsigned char states[MOST];         /* apart from the threads: searches read them one after the other */
     copy copies[MOST][COPIES];
     _Alignas(64) unsigned char slots[2][MOST][RP_EMULATE_SLOT_BYTES];
-    int order[MOST], place_of[MOST];    /* fibers in the order of their turns, and the inverse */
+    int order[MOST], place_of[MOST];    /* threads in the order of their turns, and the inverse */
+    context fibers[MOST];
+    int idle[MOST], n_idle;
     int n, n_ended, n_at_barrier, n_in_warp[WARPS];
     context home, *last;                /* the caller of rp__emulate_grid, and the context that ran before this one */
     const rp_gpu_kernel *kernel;
     const void *args;
     uint64_t random;
     int n_fibers;                       /* that have a stack */
+    int limit;                          /* bytes of dynamic shared memory that are open */
     shared_range ranges[MEASURED];
     int n_ranges;
     unsigned char *stacks;
@@ -174,13 +181,13 @@ _Noreturn static void fail_stuck(void)
 
 /* ---- who runs next ---- */
 
-/* A ready lane of the warp of fiber `at`, searched after it, or -1. */
+/* A lane of the warp of thread `at` that can run, searched after it, or -1. */
 static int ready_lane(int at)
 {
     int first = at / RP_EMULATE_WARP * RP_EMULATE_WARP;
     for (int i = 1; i <= RP_EMULATE_WARP; i++) {
         int next = first + (at - first + i) % RP_EMULATE_WARP;
-        if (next < m->n && m->states[next] == READY) return next;
+        if (next < m->n && m->states[next] <= READY) return next;
     }
     return -1;
 }
@@ -189,20 +196,39 @@ static int ready_in_turn(int at)
 {
     for (int i = 1, place = m->place_of[at]; i <= m->n; i++) {
         if (++place == m->n) place = 0;
-        if (m->states[m->order[place]] == READY) return m->order[place];
+        if (m->states[m->order[place]] <= READY) return m->order[place];
     }
     return -1;
 }
 
-/* Runs another fiber, or the caller of rp__emulate_grid if all fibers have ended. Returns when this fiber's turn comes again. */
+/* The thread whose turn it is after thread `at`, or -1: all have ended. */
+static int next_after(int at)
+{
+    int next = schedule == RP_EMULATE_GREEDY ? ready_lane(at) : -1;
+    if (next < 0) next = ready_in_turn(at);
+    if (next < 0 && m->n_ended < m->n) fail_stuck();
+    return next;
+}
+
+static void begin(int at, int fiber)
+{
+    m->states[at]  = READY;
+    m->threads[at] = (thread){ .fiber = fiber };
+}
+
+/* Leaves a context for the fiber of thread `next`, or for the caller of rp__emulate_grid. */
+static void change_to(context *from, int next)
+{
+    if (next >= 0 && m->states[next] == FRESH) begin(next, m->idle[--m->n_idle]);
+    if (next >= 0) rp__emulate_now.thread = next;
+    change(from, next < 0 ? &m->home : &m->fibers[m->threads[next].fiber]);
+}
+
+/* Runs other threads until this one's turn comes again. */
 static void go_on(void)
 {
-    int at = rp__emulate_now.thread, next = schedule == RP_EMULATE_GREEDY ? ready_lane(at) : -1;
-    if (next < 0) next = ready_in_turn(at);
-    if (next == at) return;
-    if (next < 0 && m->n_ended < m->n) fail_stuck();
-    if (next >= 0) rp__emulate_now.thread = next;
-    change(&m->fibers[at].context, next < 0 ? &m->home : &m->fibers[next].context);
+    int at = rp__emulate_now.thread, next = next_after(at);
+    if (next != at) change_to(&m->fibers[m->threads[at].fiber], next);
 }
 
 static void open_barrier(void)
@@ -227,7 +253,7 @@ void rp__emulate_barrier(void)
 void *rp__emulate_slot(int lane)
 {
     int at = rp__emulate_now.thread;
-    return m->slots[m->fibers[at].parity][at / RP_EMULATE_WARP * RP_EMULATE_WARP + lane];
+    return m->slots[m->threads[at].parity][at / RP_EMULATE_WARP * RP_EMULATE_WARP + lane];
 }
 
 void rp__emulate_warp_sync(void)
@@ -243,7 +269,7 @@ void rp__emulate_warp_sync(void)
     memset(m->states + first, READY, (size_t)lanes);
 }
 
-void rp__emulate_warp_done(void) { m->fibers[rp__emulate_now.thread].parity ^= 1; }
+void rp__emulate_warp_done(void) { m->threads[rp__emulate_now.thread].parity ^= 1; }
 
 /* ---- copies that complete later ---- */
 
@@ -257,7 +283,7 @@ void rp__emulate_aligned(const void *p, const char *operation)
 
 void rp__emulate_copy(void *to, const void *from, int valid)
 {
-    fiber *f = &m->fibers[rp__emulate_now.thread];
+    thread *f = &m->threads[rp__emulate_now.thread];
     rp__emulate_aligned(to, "the target of copy16");
     rp__emulate_aligned(from, "the source of copy16");
     if (valid < 0 || valid > COPY_BYTES) fail("copy16 takes 0 to 16 valid bytes");
@@ -266,11 +292,11 @@ void rp__emulate_copy(void *to, const void *from, int valid)
     memset(to, PENDING_BYTE, COPY_BYTES);
 }
 
-void rp__emulate_copy_commit(void) { m->fibers[rp__emulate_now.thread].group++; }
+void rp__emulate_copy_commit(void) { m->threads[rp__emulate_now.thread].group++; }
 
 void rp__emulate_copy_wait(int groups_left)
 {
-    fiber *f     = &m->fibers[rp__emulate_now.thread];
+    thread *f    = &m->threads[rp__emulate_now.thread];
     copy *copies = m->copies[rp__emulate_now.thread];
     int kept     = 0;
     for (int i = 0; i < f->n_copies; i++) {
@@ -331,19 +357,28 @@ static void measure_shared(shared_range *r)
 
 static void fiber_main(void)
 {
-    entered(&m->fibers[rp__emulate_now.thread].context);
+    int own = m->threads[rp__emulate_now.thread].fiber;
+    entered(&m->fibers[own]);
     for (;;) {
         m->kernel->run(m->args);
-        m->states[rp__emulate_now.thread] = ENDED;
+        int at = rp__emulate_now.thread;
+        m->states[at] = ENDED;
         m->n_ended++;
         open_barrier();
-        go_on();
+        int next = next_after(at);
+        if (next >= 0 && m->states[next] == FRESH) {
+            begin(next, own);
+            rp__emulate_now.thread = next;
+            continue;
+        }
+        m->idle[m->n_idle++] = own;
+        change_to(&m->fibers[own], next);
     }
 }
 
 static void make_fiber(int i)
 {
-    context *c           = &m->fibers[i].context;
+    context *c           = &m->fibers[i];
     unsigned char *stack = m->stacks + (size_t)i * STACK_BYTES;
     size_t page          = (size_t)sysconf(_SC_PAGESIZE);
     mprotect(stack, page, PROT_NONE);                   /* a stack that overflows ends the process */
@@ -382,6 +417,7 @@ static bool make_machine(void)
     }
     m                          = made;
     m->stacks                  = stacks;
+    m->limit                   = -1;
     rp__emulate_dynamic_shared = shared;
     return true;
 }
@@ -390,18 +426,17 @@ static void run_block(int shared_bytes)
 {
     m->n_ended = m->n_at_barrier = 0;
     memset(m->n_in_warp, 0, sizeof m->n_in_warp);
-    memset(m->states, READY, (size_t)m->n);
-    for (int i = 0; i < m->n; i++) m->fibers[i].parity = m->fibers[i].n_copies = m->fibers[i].group = 0;
+    memset(m->states, FRESH, (size_t)m->n);
     if (shared_bytes) memset(rp__emulate_dynamic_shared, PENDING_BYTE, (size_t)shared_bytes);
     set_order();
-    rp__emulate_now.thread = m->order[0];
-    change(&m->home, &m->fibers[m->order[0]].context);
+    change_to(&m->home, m->order[0]);
 }
 
 /* AddressSanitizer reports an access past the dynamic shared memory that the launch asked for. */
 static void limit_shared(int bytes)
 {
-    (void)bytes;
+    if (bytes == m->limit) return;
+    m->limit = bytes;
 #ifdef RP_ASAN
     __asan_unpoison_memory_region(rp__emulate_dynamic_shared, RP_EMULATE_SHARED_BYTES);
     __asan_poison_memory_region(rp__emulate_dynamic_shared + bytes, (size_t)(RP_EMULATE_SHARED_BYTES - bytes));
@@ -422,7 +457,7 @@ static void run_grid(const rp_gpu_kernel *kernel, const int grid[3], int shared_
 {
     int64_t n = (int64_t)grid[0] * grid[1] * grid[2];
     rp__emulate_get_schedule();
-    for (; m->n_fibers < kernel->threads; m->n_fibers++) make_fiber(m->n_fibers);
+    for (; m->n_fibers < kernel->threads; m->n_fibers++) make_fiber(m->idle[m->n_idle++] = m->n_fibers);
     m->kernel = kernel;
     m->args   = args;
     m->n      = kernel->threads;
