@@ -91,9 +91,11 @@ static inline bn_mlp bn_mlp_new(rp_ctx *ctx, const bn_mlp_options *o)
     for (int i = 0; i < o->n_blocks; i++) bn_mlp_block_new(ctx, r->layers, i, o);
     assert_ok(ctx, rp__linear_new(&r->m, "output", &output, o->dtype, &r->output));
     for (rp_module *m = &r->m; m; m = rp__module_next(&r->m, m))
-        for (int p = 0; p < m->n_params; p++, what++)
-            for (int64_t e = 0; rp__tensor_real(m->param[p].tensor) && e < rp_meta_elems(&m->param[p].tensor->m); e++)
-                rp_elem_put(m->param[p].tensor, e, bn_mlp_draw(what, (uint32_t)e));
+        for (int p = 0; p < m->n_params; p++, what++) {
+            double *v = test_room(m->param[p].tensor);
+            for (int64_t e = 0; e < rp_meta_elems(&m->param[p].tensor->m); e++) v[e] = bn_mlp_draw(what, (uint32_t)e);
+            test_put(m->param[p].tensor, v);
+        }
     return (bn_mlp){ ctx, &r->m, *o };
 }
 
@@ -106,12 +108,16 @@ static inline rp_status bn_mlp_loss(bn_mlp *m, int step, rp_tensor **loss)
     rp_attr_cross_entropy mean = { 1.0f / BN_ROWS, -100, 0, 0, 0, 0, 0 };
     rp_tensor *x = NULL, *labels = NULL, *logits = NULL;
     rp_status status = RP_OK;
+    double drawn[BN_ROWS * BN_IN];
+    int32_t label[BN_ROWS];
 
     rp_pass_begin(m->ctx, step, 0);
     RP_TRY_GOTO(rp_tensor_new(m->ctx, &x_meta, RP_MEM_TEMP, &x));
     RP_TRY_GOTO(rp_tensor_new(m->ctx, &labels_meta, RP_MEM_TEMP, &labels));
-    for (int e = 0; rp__tensor_real(x) && e < BN_ROWS * BN_IN; e++) rp_elem_put(x, e, 3 * bn_mlp_draw((uint32_t)step, (uint32_t)e));
-    for (int e = 0; rp__tensor_real(x) && e < BN_ROWS; e++) rp_elem_put(labels, e, (e * 7 + step) % BN_CLASSES);
+    for (int e = 0; e < BN_ROWS * BN_IN; e++) drawn[e] = 3 * bn_mlp_draw((uint32_t)step, (uint32_t)e);
+    for (int e = 0; e < BN_ROWS; e++) label[e] = (e * 7 + step) % BN_CLASSES;
+    if (rp__tensor_real(x)) RP_TRY_GOTO(rp_tensor_write(x, drawn, BN_ROWS * BN_IN));
+    if (rp__tensor_real(x)) RP_TRY_GOTO(rp_tensor_write_i32(labels, label, BN_ROWS));
     RP_TRY_GOTO(rp__module_call(m->root, &x, &logits));
     RP_TRY_GOTO(rp__apply(m->ctx, &rp_op_cross_entropy, &mean, (rp_tensor *[]){ logits, labels }, 2, loss));
 done:
@@ -126,7 +132,7 @@ static inline void bn_mlp_put(bn_mlp_values *v, const rp_tensor *t)
     int64_t n = rp_meta_elems(&t->m);
 
     assert_in_range(v->n + n, 0, BN_MAX_STATE);
-    for (int64_t e = 0; e < n; e++) v->at[v->n + e] = rp_elem_get(t, e);
+    assert_ok(t->ctx, rp_tensor_read(t, v->at + v->n, n));
     v->n += n;
 }
 
@@ -160,9 +166,11 @@ static inline void bn_mlp_update(bn_mlp *m)
     for (rp_module *at = m->root; at; at = rp__module_next(m->root, at)) {
         for (int p = 0; p < at->n_params; p++) {
             rp_tensor *t = at->param[p].tensor;
-            for (int64_t e = 0; t->grad && e < rp_meta_elems(&t->m); e++)
-                rp_elem_put(t, e, rp_elem_get(t, e) - 0.1 * rp_elem_get(t->grad, e));
-            if (t->grad) rp__tensor_wrote(t, "bn_mlp_update");
+            if (!t->grad) continue;
+            double *v = test_values(t), *grad = test_values(t->grad);
+            for (int64_t e = 0; e < rp_meta_elems(&t->m); e++) v[e] -= 0.1 * grad[e];
+            test_put(t, v);
+            free(grad);
             rp_tensor_drop_grad(t);
         }
     }

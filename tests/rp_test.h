@@ -17,6 +17,12 @@
 #include "heap.h"
 #include "tensor/tensor.h"
 
+#define assert_ok(ctx, expr) \
+    do { \
+        rp_status status_ = (expr); \
+        if (status_ != RP_OK) fail_msg("%s: status %d: %s", #expr, (int)status_, rp_error(ctx)); \
+    } while (0)
+
 /* Variant arm limits addresses, because the emulator of a CPU counts them. Some contexts need more. */
 static inline bool test_has_all_addresses(void)
 {
@@ -24,6 +30,13 @@ static inline bool test_has_all_addresses(void)
 
     return getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY;
 }
+
+/* Whether this build can emulate a GPU. The emulation runs on fibers, which ThreadSanitizer does not know. */
+#if defined(RP_SANITIZED) && !defined(RP_ASAN)
+enum { TEST_HAS_EMU = false };
+#else
+enum { TEST_HAS_EMU = true };
+#endif
 
 /* The device under test: REPRISE_TEST_DEVICE=sim or sealed runs the suite on that device. */
 static inline rp_ctx *test_ctx(const rp_ctx_options *options)
@@ -73,8 +86,32 @@ static inline void test_fill(rp_tensor *t, int byte)
     if (t->storage->data) rp__mem_fill(t->ctx, rp__tensor_data(t), byte, rp_meta_bytes(&t->m));
 }
 
+/* Room for a value of each element, and all elements. test_put writes such values and frees them; test_values must be freed. A device would need a
+ * launch or a copy for each element that rp_elem_put and rp_elem_get take alone. */
+static inline double *test_room(const rp_tensor *t)
+{
+    double *v = calloc((size_t)rp_meta_elems(&t->m) + 1, sizeof *v);
+
+    assert_non_null(v);
+    return v;
+}
+
+static inline double *test_values(const rp_tensor *t)
+{
+    double *v = test_room(t);
+
+    assert_ok(t->ctx, rp_tensor_read(t, v, rp_meta_elems(&t->m)));
+    return v;
+}
+
+static inline void test_put(rp_tensor *t, double *v)
+{
+    assert_ok(t->ctx, rp_tensor_write(t, v, rp_meta_elems(&t->m)));
+    free(v);
+}
+
 /* Sweeps take samples under a sanitizer and with every op by its reference, where all takes ten times as long and more, and where
- * REPRISE_TEST_FEW is set: before each commit, and under a second compiler. */
+ * REPRISE_TEST_FEW is set. The variant `whole` of tools/check does not set it. */
 static inline bool test_takes_samples(void)
 {
 #ifdef RP_SANITIZED
@@ -87,20 +124,16 @@ static inline bool test_takes_samples(void)
 
 static inline int test_few_or(int few, int all) { return test_takes_samples() ? few : all; }
 
-/* A claim of several seconds that seldom breaks alone: before each commit it is skipped. */
+/* A claim of several seconds that seldom breaks alone: before each commit it is skipped. REPRISE_TEST_FEW=sweeps runs it. */
 static inline void test_leave_to_full(void)
 {
-    if (getenv("REPRISE_TEST_FEW")) skip();
+    const char *few = getenv("REPRISE_TEST_FEW");
+
+    if (few && strcmp(few, "sweeps") != 0) skip();
 }
 
 /* How many of n draws are taken: a tenth of samples; ten times as many when REPRISE_TEST_ALL is set. */
 static inline int test_draws(int n) { return getenv("REPRISE_TEST_ALL") ? 10 * n : test_few_or((n + 9) / 10, n); }
-
-#define assert_ok(ctx, expr) \
-    do { \
-        rp_status status_ = (expr); \
-        if (status_ != RP_OK) fail_msg("%s: status %d: %s", #expr, (int)status_, rp_error(ctx)); \
-    } while (0)
 
 /* Host allocations that fail, another one in each round, until a round has none left to fail:
  *

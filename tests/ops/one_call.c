@@ -147,12 +147,20 @@ static rp_tensor *guarded(one_call *c, const rp_meta *meta, bool strided)
 
 static void fill(rp_tensor *t, const one_call *c, double (*value)(const one_call *, int, int64_t), int index)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&t->m); e < n; e++) rp_elem_put(t, e, value(c, index, e));
+    double *v = test_room(t);
+
+    for (int64_t e = 0, n = rp_meta_elems(&t->m); e < n; e++) v[e] = value(c, index, e);
+    test_put(t, v);
 }
+
+static double before_adding(const one_call *c, int i, int64_t e) { (void)c; return prefill_value(i, e); }
 
 static void poison(rp_tensor *t)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&t->m); e < n; e++) rp_elem_put(t, e, t->m.dtype == RP_I32 ? -1 : (double)NAN);
+    double *v = test_room(t);
+
+    for (int64_t e = 0, n = rp_meta_elems(&t->m); e < n; e++) v[e] = t->m.dtype == RP_I32 ? -1 : (double)NAN;
+    test_put(t, v);
 }
 
 /* ---- the run ---- */
@@ -226,7 +234,7 @@ static void make_gradients(one_call *c)
         if (!c->m.in_grad[i]) continue;
         if (c->ask.wide && (c->op->wide_grad_in & RP_IN(i))) meta.dtype = RP_F32;
         c->grad_in[i] = guarded(c, &meta, c->where->strided);
-        for (int64_t e = 0, n = rp_meta_elems(&meta); c->ask.adds && e < n; e++) rp_elem_put(c->grad_in[i], e, prefill_value(i, e));
+        if (c->ask.adds) fill(c->grad_in[i], c, before_adding, i);
     }
 }
 
@@ -304,15 +312,22 @@ void check_guards(const one_call *c)
             if (data[i] != 0xff || data[bytes - 1 - i] != 0xff)
                 fail_call(c, "a write %s tensor %d (%s)", data[i] != 0xff ? "before" : "after", b, rp_meta_str(&c->block[b]->m));
     }
-    for (int i = 0; i < c->n_in; i++)
-        for (int64_t e = 0, n = rp_meta_elems(&c->m.in[i]); e < n && !call_writes(c, i); e++)
-            if (rp_elem_get(c->in[i], e) != input_value(c, i, e)) fail_call(c, "element %" PRId64 " of input %d was written", e, i);
+    for (int i = 0; i < c->n_in; i++) {
+        if (call_writes(c, i)) continue;
+        double *v = test_values(c->in[i]);
+        for (int64_t e = 0, n = rp_meta_elems(&c->m.in[i]); e < n; e++)
+            if (v[e] != input_value(c, i, e)) fail_call(c, "element %" PRId64 " of input %d was written", e, i);
+        free(v);
+    }
 }
 
 void check_same(const one_call *c, const char *claim, const char *what, int index, const rp_tensor *got, const rp_tensor *expected)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&expected->m); e < n; e++) {
-        double a = rp_elem_get(got, e), b = rp_elem_get(expected, e);
-        if (memcmp(&a, &b, sizeof a)) fail_call(c, "%s: element %" PRId64 " of %s %d is %.9g, expected %.9g", claim, e, what, index, a, b);
-    }
+    double *a = test_values(got), *b = test_values(expected);
+
+    for (int64_t e = 0, n = rp_meta_elems(&expected->m); e < n; e++)
+        if (memcmp(&a[e], &b[e], sizeof a[e]))
+            fail_call(c, "%s: element %" PRId64 " of %s %d is %.9g, expected %.9g", claim, e, what, index, a[e], b[e]);
+    free(a);
+    free(b);
 }

@@ -61,15 +61,15 @@ static bound bound_for(const cell *at, rp_dtype result)
 static void check_close(const one_call *c, const char *claim, const char *what, int index, const rp_tensor *got, const rp_tensor *expected,
                         bound allowed)
 {
-    double largest = 0;
+    double largest = 0, *a = test_values(got), *b = test_values(expected);
     int64_t n      = rp_meta_elems(&expected->m);
 
-    for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(rp_elem_get(expected, e)));
-    for (int64_t e = 0; e < n; e++) {
-        double a = rp_elem_get(got, e), b = rp_elem_get(expected, e);
-        if (!(fabs(a - b) <= allowed.of_element * fabs(b) + allowed.of_largest * largest))
-            fail_call(c, "%s: element %" PRId64 " of %s %d is %.9g, expected %.9g (largest %.3g)", claim, e, what, index, a, b, largest);
-    }
+    for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(b[e]));
+    for (int64_t e = 0; e < n; e++)
+        if (!(fabs(a[e] - b[e]) <= allowed.of_element * fabs(b[e]) + allowed.of_largest * largest))
+            fail_call(c, "%s: element %" PRId64 " of %s %d is %.9g, expected %.9g (largest %.3g)", claim, e, what, index, a[e], b[e], largest);
+    free(a);
+    free(b);
 }
 
 static void check_against(const cell *at, const one_call *got, const one_call *truth, const char *claim, double steps)
@@ -229,14 +229,17 @@ static void check_adding(const cell *at, const one_call *base)
     for (int i = 0; i < base->n_in; i++) {
         double largest = 0;
         if (!base->grad_in[i]) continue;
-        int64_t n = rp_meta_elems(&base->m.in[i]);
-        for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(rp_elem_get(base->grad_in[i], e)));
+        int64_t n   = rp_meta_elems(&base->m.in[i]);
+        double *own = test_values(base->grad_in[i]), *got = test_values(sum.grad_in[i]);
+        for (int64_t e = 0; e < n; e++) largest = fmax(largest, fabs(own[e]));
         for (int64_t e = 0; e < n; e++) {
-            double before = prefill_value(i, e), expected = before + rp_elem_get(base->grad_in[i], e), got = rp_elem_get(sum.grad_in[i], e);
-            if (!(fabs(got - expected) <= step * (fabs(before) + largest)))
-                fail_call(&sum, "element %" PRId64 " of gradient %d is %.9g after adding to %.9g, expected %.9g", e, i, got, before,
+            double before = prefill_value(i, e), expected = before + own[e];
+            if (!(fabs(got[e] - expected) <= step * (fabs(before) + largest)))
+                fail_call(&sum, "element %" PRId64 " of gradient %d is %.9g after adding to %.9g, expected %.9g", e, i, got[e], before,
                           expected);
         }
+        free(own);
+        free(got);
     }
     call_free(&sum);
 }
@@ -245,28 +248,36 @@ static void check_adding(const cell *at, const one_call *base)
 
 static bool differ(const one_call *a, const one_call *b)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&a->m.out[0]); e < n; e++)
-        if (rp_elem_get(a->out[0], e) != rp_elem_get(b->out[0], e)) return true;
-    return false;
+    double *x = test_values(a->out[0]), *y = test_values(b->out[0]);
+    bool any  = false;
+
+    for (int64_t e = 0, n = rp_meta_elems(&a->m.out[0]); e < n; e++) any = any || x[e] != y[e];
+    free(x);
+    free(y);
+    return any;
 }
 
 /* Neither nothing kept nor nothing dropped, whatever the stream. */
 static bool draws(const one_call *random, const one_call *plain)
 {
-    bool any = false;
+    double *v = test_values(random->out[0]);
+    bool any  = false;
 
-    for (int64_t e = 0, n = rp_meta_elems(&random->m.out[0]); e < n; e++) any = any || rp_elem_get(random->out[0], e) != 0;
+    for (int64_t e = 0, n = rp_meta_elems(&random->m.out[0]); e < n; e++) any = any || v[e] != 0;
+    free(v);
     return any && differ(random, plain);
 }
 
 static void check_rows(const one_call *both, int row, const char *what, const rp_tensor *whole, const rp_tensor *part)
 {
-    int64_t n = rp_meta_elems(&part->m);
+    int64_t n   = rp_meta_elems(&part->m);
+    double *all = test_values(whole), *alone = test_values(part);
 
     for (int64_t e = 0; e < n; e++)
-        if (rp_elem_get(whole, row * n + e) != rp_elem_get(part, e))
-            fail_call(both, "sample %d alone: element %" PRId64 " of the %s is %.9g, in the batch %.9g", row, e, what, rp_elem_get(part, e),
-                      rp_elem_get(whole, row * n + e));
+        if (all[row * n + e] != alone[e])
+            fail_call(both, "sample %d alone: element %" PRId64 " of the %s is %.9g, in the batch %.9g", row, e, what, alone[e], all[row * n + e]);
+    free(all);
+    free(alone);
 }
 
 /* A batch of two draws as its samples do one by one: four at a time is two and two. */
@@ -406,9 +417,7 @@ static int variants(variant *where)
     where[n++] = (variant){ .name = "more threads than rows", .table = level[n_level - 1], .threads = 5 };
     where[n++] = (variant){ .name = "no kernels", .table = rp__kernels_none(), .threads = 2 };
     if (test_has_all_addresses()) where[n++] = (variant){ .name = "device sim", .device = "sim", .threads = 1 };     /* it maps all memory of the host */
-#if !defined(RP_SANITIZED) || defined(RP_ASAN)      /* the emulated GPU runs on fibers, which ThreadSanitizer does not know */
-    if (!device && !getenv("REPRISE_CPU")) where[n++] = (variant){ .name = "device emu", .device = "emu", .threads = 1 };
-#endif
+    if (TEST_HAS_EMU && !device && !getenv("REPRISE_CPU")) where[n++] = (variant){ .name = "device emu", .device = "emu", .threads = 1 };
     where[n++] = (variant){ .name = "strided", .threads = 2, .strided = true };
     return n;
 }
@@ -493,11 +502,12 @@ static uint32_t read_along(const rp_op *op)
 
 static bool same_bits(const rp_tensor *a, const rp_tensor *b)
 {
-    for (int64_t e = 0, n = rp_meta_elems(&a->m); e < n; e++) {
-        double x = rp_elem_get(a, e), y = rp_elem_get(b, e);
-        if (memcmp(&x, &y, sizeof x)) return false;
-    }
-    return true;
+    double *x = test_values(a), *y = test_values(b);
+    bool same = !memcmp(x, y, (size_t)rp_meta_elems(&a->m) * sizeof *x);
+
+    free(x);
+    free(y);
+    return same;
 }
 
 static bool matters(const cell *at, const one_call *base, uint32_t without_grad, uint32_t bit)

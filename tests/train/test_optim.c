@@ -16,7 +16,10 @@ static json_t *golden(void)
 
 static void fill_from_json(rp_tensor *t, const json_t *numbers)
 {
-    for (size_t i = 0; i < json_array_size(numbers); i++) rp_elem_put(t, (int64_t)i, json_number_value(json_array_get(numbers, i)));
+    double *v = test_room(t);
+
+    for (size_t i = 0; i < json_array_size(numbers); i++) v[i] = json_number_value(json_array_get(numbers, i));
+    test_put(t, v);
 }
 
 static double option(const json_t *options, const char *key, double fallback)
@@ -53,11 +56,13 @@ static void follow_torch(rp_ctx *ctx, const json_t *all, const char *name, const
             step.grad_scale = rp__clip_scale(norm, json_number_value(max_norm));
         }
         rp__optim_update(optim, 0, g, &step);
+        double *got = test_values(p);
         for (int64_t i = 0; i < n; i++) {
-            double got = rp_elem_get(p, i), want = json_number_value(json_array_get(json_array_get(after, s), (size_t)i));
-            if (fabs(got - want) > 2e-6 * (1 + fabs(want)))
-                fail_msg("%s, step %zu, element %d: %.9g, torch has %.9g", name, s + 1, (int)i, got, want);
+            double want = json_number_value(json_array_get(json_array_get(after, s), (size_t)i));
+            if (fabs(got[i] - want) > 2e-6 * (1 + fabs(want)))
+                fail_msg("%s, step %zu, element %d: %.9g, torch has %.9g", name, s + 1, (int)i, got[i], want);
         }
+        free(got);
     }
     rp__optim_free(optim);
     rp_tensor_unref(p);
@@ -145,12 +150,14 @@ static void kernels_agree_with_the_reference_in_every_dtype(void **state)
         outcome a = run_variant(fast, &v, N, 1), b = run_variant(slow, &v, N, 1);
         double tolerance = v.param == RP_F32 || v.master ? 2e-6 : 1.0 / 128;
         int64_t differing = 0;
+        double *x = test_values(a.param), *y = test_values(b.param);
         for (int64_t i = 0; i < N; i++) {
-            double x = rp_elem_get(a.param, i), y = rp_elem_get(b.param, i);
-            differing += x != y;
-            if (fabs(x - y) > tolerance * fabs(y) + 1e-5 && !(v.param == RP_BF16 && fabs(x - y) <= fabs(y) / 128))
-                fail_msg("variant %d, element %d: %.9g, the reference has %.9g", k, (int)i, x, y);
+            differing += x[i] != y[i];
+            if (fabs(x[i] - y[i]) > tolerance * fabs(y[i]) + 1e-5 && !(v.param == RP_BF16 && fabs(x[i] - y[i]) <= fabs(y[i]) / 128))
+                fail_msg("variant %d, element %d: %.9g, the reference has %.9g", k, (int)i, x[i], y[i]);
         }
+        free(x);
+        free(y);
         if (v.param == RP_BF16) assert_true(differing < N / 100);
         assert_true(fabs(a.norm - b.norm) <= 1e-12 * b.norm);
         rp_tensor_unref(a.param);
@@ -185,16 +192,24 @@ static void bits_do_not_depend_on_threads(void **state)
 
 typedef struct { rp_optim *optim; rp_tensor *param, *grad; } updated;
 
+static void put_slice(rp_tensor *t, rp_slice slice, uint32_t salt)
+{
+    double *v = test_room(t);
+
+    for (int64_t i = 0; i < slice.room; i++) v[i] = i < slice.count ? noise(slice.first + i, salt) : NAN;
+    test_put(t, v);
+}
+
 /* Elements of a parameter of n, stepped three times; beyond them the tensors have NaN, and keep it. */
 static updated run_slice(rp_ctx *ctx, const variant *v, rp_slice slice)
 {
     rp_optim_config config = config_of_variant(v);
     updated u = { .param = make(ctx, v->param, slice.room, RP_MEM_PARAM), .grad = make(ctx, v->grad, slice.room, RP_MEM_GRAD) };
 
-    for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.param, i, i < slice.count ? noise(slice.first + i, 1) : NAN);
+    put_slice(u.param, slice, 1);
     assert_ok(ctx, rp__optim_new(ctx, &config, &(rp_optim_param){ .path = "layers.0.w", .tensor = u.param, .slice = slice }, 1, &u.optim));
     for (int s = 1; s <= 3; s++) {
-        for (int64_t i = 0; i < slice.room; i++) rp_elem_put(u.grad, i, i < slice.count ? noise(slice.first + i, 100 + (uint32_t)s) : NAN);
+        put_slice(u.grad, slice, 100 + (uint32_t)s);
         rp__optim_update(u.optim, 0, u.grad, &(rp_optim_step){ .step = s, .lr = 1e-2, .grad_scale = 0.5, .measure = true });
     }
     return u;

@@ -91,9 +91,7 @@ static void a_gpu_learns_and_saves_the_same_too(void **state)
     };
 
     (void)state;
-#if defined(RP_SANITIZED) && !defined(RP_ASAN)
-    skip();             /* the emulated GPU runs on fibers, which ThreadSanitizer does not know */
-#endif
+    if (!TEST_HAS_EMU) skip();
     for (int i = 0; i < RP_COUNT(gpu); i++) assert_same_with_states_on_disk("llama", 2, gpu[i]);
 }
 
