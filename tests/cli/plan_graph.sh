@@ -1,5 +1,6 @@
 # A graph of our own step has the plan of the recipe: peak, bounds and least budget. Its plan evaluates to the same figures. A graph does not place
 # its values, and the arena of a plan may be larger than its live bytes; so near the least budget, the recipe's plan may be slightly slower.
+# ctest: long
 cat >experts.json <<JSON
 {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 300, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,

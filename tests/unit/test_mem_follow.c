@@ -1,10 +1,13 @@
 /* Claims about the pool while it follows the places of a step. */
-/* ctest: device-free host-memory thread-free watched */
+/* ctest: level-free thread-free watched */
 #include "rp_test.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* On every test device, so that the build with poison runs it, too. */
+static const rp_ctx_options on_host = { .device = "cpu" };
 
 static rp_mem read_ledger(rp_ctx *ctx)
 {
@@ -33,7 +36,7 @@ static void followed_takes_lie_where_they_were_placed(void **state)
 
     (void)state;
     for (int shapes = 0; shapes < 2; shapes++) {
-        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .shapes_only = shapes });
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "cpu", .shapes_only = shapes });
         rp__mem_follow(ctx->space[0], places, RP_COUNT(places));
         for (int i = 0; i < RP_COUNT(places); i++) assert_int_equal(take(ctx, places[i].bytes), places[i].offset);
         rp_mem m = read_ledger(ctx);
@@ -48,7 +51,7 @@ static void followed_takes_lie_where_they_were_placed(void **state)
 static void after_the_placed_takes_best_fit_is_back_below_what_they_reserved(void **state)
 {
     static const rp_mem_place two[] = { { 64, 1024 }, { 64, 2048 } };
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&on_host);
 
     (void)state;
     rp__mem_follow(ctx->space[0], two, 2);
@@ -68,7 +71,7 @@ static void after_the_placed_takes_best_fit_is_back_below_what_they_reserved(voi
 static void following_ends_on_request(void **state)
 {
     static const rp_mem_place far[] = { { 64, 64 }, { 64, 65536 } };
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&on_host);
 
     (void)state;
     rp__mem_follow(ctx->space[0], far, 2);
@@ -84,7 +87,7 @@ static void following_ends_on_request(void **state)
 static void a_take_of_another_size_is_not_the_planned_step(void **state)
 {
     static const rp_mem_place one[] = { { 100, 256 } };
-    rp_ctx *ctx    = test_ctx(NULL);
+    rp_ctx *ctx    = test_ctx(&on_host);
     int64_t offset = 7;
 
     (void)state;
@@ -101,7 +104,7 @@ static void a_take_of_another_size_is_not_the_planned_step(void **state)
 static void a_place_past_the_limit_is_refused(void **state)
 {
     static const rp_mem_place high[] = { { 64, 960 }, { 64, 1024 } };
-    rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .memory_limit_bytes = 1024 });
+    rp_ctx *ctx    = test_ctx(&(rp_ctx_options){ .device = "cpu", .memory_limit_bytes = 1024 });
     int64_t offset = 7;
 
     (void)state;
@@ -117,7 +120,7 @@ static void a_place_past_the_limit_is_refused(void **state)
 static void a_place_that_is_in_use_is_refused_and_nothing_is_taken(void **state)
 {
     static const rp_mem_place same[] = { { 128, 0 }, { 64, 64 } };
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&on_host);
     int64_t offset;
 
     (void)state;
@@ -142,7 +145,7 @@ static void note_stretch(void *user, int64_t offset, int64_t bytes)
 static void what_is_in_use_is_listed_in_stretches(void **state)
 {
     static const rp_mem_place apart[] = { { 64, 64 }, { 64, 128 }, { 32, 512 } };
-    rp_ctx *ctx     = test_ctx(NULL);
+    rp_ctx *ctx     = test_ctx(&on_host);
     int64_t seen[8] = { 0 };
 
     (void)state;
@@ -188,7 +191,7 @@ static void write_behind(rp_ctx *ctx)
 
 static void writing_behind_a_block_ends_the_program_when_it_goes(void **state)
 {
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&on_host);
 
     (void)state;
     assert_true(is_a_bug(write_behind, ctx));
@@ -198,7 +201,7 @@ static void writing_behind_a_block_ends_the_program_when_it_goes(void **state)
 static void between_placed_blocks_lies_poison(void **state)
 {
     static const rp_mem_place apart[] = { { 100, 64 }, { 64, 512 } };
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&on_host);
 
     (void)state;
     rp__mem_follow(ctx->space[0], apart, 2);
@@ -216,7 +219,7 @@ static void between_placed_blocks_lies_poison(void **state)
 static void one_byte_past_either_end_of_each_block_is_poison(void **state)
 {
     static const rp_mem_place apart[] = { { 64, 0 }, { 100, 64 }, { 1, 192 }, { 4096, 256 } };
-    rp_ctx *ctx = test_ctx(NULL);
+    rp_ctx *ctx = test_ctx(&on_host);
 
     (void)state;
     rp__mem_follow(ctx->space[0], apart, 4);
