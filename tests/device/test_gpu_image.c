@@ -1,6 +1,6 @@
 /* Every kernel compiles for every GPU, with the registers of a table: skipped without NVRTC. An NVRTC of this program shows what the library asks for, how
  * it reports errors, and what the cache keeps. The library may have kernels itself, and needs no NVRTC for these. */
-/* ctest: repository level-free device-free thread-free */
+/* ctest: repository level-free device-free thread-free cost=100 */
 #include "rp_test.h"
 
 #include "device/image.h"
