@@ -1,6 +1,6 @@
 /* The claims of `memory_budget`: what a plan says a step takes, every step takes, to the byte; no budget is exceeded, between the least and
  * all; a larger one costs no more; and no bit of what is learnt changes. */
-/* ctest: level-free cost=12 */
+/* ctest: level-free no-emulator cost=12 */
 #include "drawn_run.h"
 
 #include <math.h>
