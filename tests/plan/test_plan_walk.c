@@ -8,7 +8,7 @@
  *
  * And that the bound of plans of blocks is one of steps: none that is drawn takes fewer seconds than the bound of the bytes that it takes.
  */
-/* ctest: level-free */
+/* ctest: level-free no-emulator */
 #include "plan/modes.h"
 #include "plan/simulate.h"
 

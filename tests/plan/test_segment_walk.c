@@ -6,6 +6,7 @@
  *
  *   backward    the next segment has fetched a │ 2: b is recomputed from a, a is freed; the first value of the segment before is fetched │ 1 │ 0
  */
+/* ctest: device-free */
 #include "heap_test.h"
 
 #include "solve/segment.h"
