@@ -87,9 +87,10 @@ typedef struct rp_memory {
     void (*put)(void *to, const void *from, int64_t bytes, const rp_on *on);
     void (*sync)(const rp_on *on);
     /* mark returns a number for everything in the queue so far, and reach waits until that is complete, but not for later calls. At most one mark may
-     * wait to be reached: a second one waits for the first. NULL: sync does. */
+     * wait to be reached: a second one waits for the first. Marks are reached in their order. reach returns the device's seconds from the mark before to
+     * this one; 0: they are not known. NULL: sync does. */
     uint64_t (*mark)(const rp_on *on);
-    void (*reach)(const rp_on *on, uint64_t mark);
+    double (*reach)(const rp_on *on, uint64_t mark);
     void (*seal)(uint8_t *base, int64_t bytes, bool sealed);             /* forbids or allows access from ops; NULL: ops always have access */
     const char *(*failed)(const rp_on *on);     /* the first error of the queue so far, static text; NULL: none. A NULL function: there never is one */
     const rp_records *records;          /* NULL: queues keep no records */

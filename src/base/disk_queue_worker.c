@@ -123,8 +123,9 @@ static bool disk_queue_worker_settle(rp_disk_queue *s, rp_disk_queue_piece *p)
         remember_failure(s, p, moved ? (int)-moved : EIO);
     } else if (!p->write) {
         pthread_mutex_unlock(&s->lock);
-        rp__mem_copy_in(s->ctx, &s->on, p->into, p->memory, p->wanted_bytes);
+        bool copied = rp__mem_copy_in(s->ctx, &s->on, p->into, p->memory, p->wanted_bytes);
         pthread_mutex_lock(&s->lock);
+        if (!copied) remember_failure(s, p, EIO);
     }
     give_chunk(s, p);
     return false;

@@ -219,12 +219,13 @@ uint64_t rp__mem_mark(const rp_ctx *ctx)
     return memory->mark ? memory->mark(&ctx->on) : 0;
 }
 
-void rp__mem_reach(const rp_ctx *ctx, uint64_t mark)
+double rp__mem_reach(const rp_ctx *ctx, uint64_t mark)
 {
     const rp_memory *memory = ctx->space[0]->memory;
 
-    if (memory->reach) memory->reach(&ctx->on, mark);
-    else memory->sync(&ctx->on);
+    if (memory->reach) return memory->reach(&ctx->on, mark);
+    memory->sync(&ctx->on);
+    return 0;
 }
 
 /* ---- the lane of device 0 ---- */
@@ -300,9 +301,12 @@ void rp__mem_queue_close(const rp_ctx *ctx, rp_on *on)
     on->queue = NULL;
 }
 
-void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes)
+bool rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes)
 {
-    start_copy(ctx, on, to, from, bytes)->sync(on);
+    const rp_memory *memory = start_copy(ctx, on, to, from, bytes);
+
+    memory->sync(on);
+    return !memory->failed || !on->queue || !memory->failed(on);
 }
 
 /* ---- a block's memory ---- */

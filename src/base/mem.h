@@ -72,9 +72,9 @@ void rp__mem_put(const rp_ctx *ctx, void *to, const void *from, int64_t bytes);
 /* Waits until everything in the queue of device 0 is complete. */
 void rp__mem_sync(const rp_ctx *ctx);
 /* mark returns a number for everything in that queue so far; reach waits for this alone, while the device goes on with later calls. A second mark waits
- * for the first. On a device without marks, reach is rp__mem_sync. */
+ * for the first. On a device without marks, reach is rp__mem_sync. It returns the seconds of the device since the mark before; 0: they are not known. */
 uint64_t rp__mem_mark(const rp_ctx *ctx);
-void rp__mem_reach(const rp_ctx *ctx, uint64_t mark);
+double rp__mem_reach(const rp_ctx *ctx, uint64_t mark);
 /* Copies between device 0 and a block of another space, in a lane beside the queue if device 0 has one, else in the queue. Both begin after everything in
  * the queue so far. The source of `out` may be given back at once, because memory that is taken again waits for the lane. The block may be given back and
  * taken for the lane only. await: kernels that are queued later run after the copies from or to these bytes of device 0. */
@@ -93,8 +93,8 @@ rp_status rp__mem_check(rp_ctx *ctx, const char *call);
  * errors RP_ERR_MEMORY */
 rp_status rp__mem_queue_open(rp_ctx *ctx, rp_on *on);
 void rp__mem_queue_close(const rp_ctx *ctx, rp_on *on);
-/* Copies in such a queue and waits. */
-void rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes);
+/* Copies in such a queue and waits. False: the device has failed. */
+bool rp__mem_copy_in(const rp_ctx *ctx, const rp_on *on, void *to, const void *from, int64_t bytes);
 
 /* Bracket host code that acts as a kernel: the code of an op, an update. Inside, the code may read and write every space of the context. Outside,
  * it must not access a space if rp__mem_on_host returns false. Calls nest. */

@@ -47,7 +47,7 @@ static const char *load_emulated(rp_cuda *call, char *text)
     return NULL;
 }
 
-rp_gpu rp__gpu_cuda = { .name = "cuda", .load = load_cuda, .slide = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
+rp_gpu rp__gpu_cuda = { .name = "cuda", .load = load_cuda, .load_blas = rp__blas_load, .slide = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
 rp_gpu rp__gpu_emu  = { .name = "emu", .emulated = true, .load = load_emulated, .slide = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- errors ---- */
@@ -64,6 +64,10 @@ const char *rp__gpu_error(const rp_gpu *gpu, int code, const char *call, char *t
 {
     const char *name = NULL, *sentence = NULL;
 
+    if (code < 0) {
+        snprintf(text, RP_GPU_TEXT, "%s: status %d", call, -code);
+        return text;
+    }
     if (gpu->call.cuGetErrorName(code, &name) || !name) name = "an unknown error";
     if (gpu->call.cuGetErrorString(code, &sentence) || !sentence) sentence = "no text";
     snprintf(text, RP_GPU_TEXT, "%s: %s (%s)%s", call, name, sentence, advice(code));
@@ -144,7 +148,9 @@ static const char *open_card(rp_gpu *gpu)
     gpu->granularity = (int64_t)piece;
     TRY(cuStreamCreate, &gpu->stream, CU_STREAM_NON_BLOCKING);
     size_t n = strlen(gpu->card);
-    if (!gpu->emulated) snprintf(gpu->card + n, sizeof gpu->card - n, ", kernels by %s", rp__image_compiler(gpu->capability));
+    char products[64];
+    gpu->blas = rp__blas_open(gpu->load_blas, products, sizeof products);
+    if (!gpu->emulated) snprintf(gpu->card + n, sizeof gpu->card - n, ", kernels by %s%s", rp__image_compiler(gpu->capability), products);
     return rp__gpu_load_kernels(gpu, gpu->text);
 }
 

@@ -4,6 +4,7 @@
  *     call        the driver's functions                         driver.c
  *     arenas      ranges of addresses, and memory mapped there   memory.c
  *     functions   of the kernels, by their place in the list     launch.c
+ *     blas        cuBLASLt, for products                         blas.c
  *   rp_queue      a stream of it, and its first error            queue.c
  *   rp_window     its last launches, which later ones may join   fuse.c
  *   rp_record     calls of a queue, repeated as a graph          record.c
@@ -14,16 +15,18 @@
 #include <pthread.h>
 
 #include "base/device.h"
+#include "device/blas.h"
 #include "device/driver.h"
 #include "device/launch.h"
 
-enum { RP_GPU_TEXT = 512, RP_GPU_CARD = 256, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_RESULTS = 1024, RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16,
-       RP_GPU_TRIPS = 64 };
+enum { RP_GPU_TEXT = 512, RP_GPU_CARD = 256, RP_GPU_ARENAS = 64, RP_GPU_PIECES = 64, RP_GPU_PINS = 256, RP_GPU_RESULTS = 1024,
+       RP_GPU_PINNED_BYTES = 1 << 16, RP_GPU_STAGES = 16, RP_GPU_TRIPS = 64 };
 
 /* ranges: of a kernel in a rule of fusion, else NULL. leads: it is the first one of a rule. */
 typedef struct { const rp_gpu_kernel *kernel; void *function; const rp_gpu_ranges *ranges; bool leads; } rp_gpu_function;
 
 typedef struct { uint64_t handle; int64_t bytes; } rp_gpu_piece;
+typedef struct { uint64_t at, bytes; } rp_gpu_pin;
 /* A range of addresses. Its first `mapped` bytes have physical memory, in pieces. base 0: the entry is free. */
 typedef struct {
     uint64_t base;
@@ -36,6 +39,7 @@ typedef struct rp_gpu {
     const char *name;
     bool emulated;
     const char *(*load)(rp_cuda *call, char *text);     /* fills the table; returns the reason if it cannot */
+    bool (*load_blas)(rp_blas_calls *call);             /* NULL: there is none */
     pthread_mutex_t slide;                              /* of the memory at `bounce` */
     pthread_mutex_t lock;                               /* of everything below, while it changes */
     bool tried, greeted;                                /* greeted: the log names it */
@@ -50,7 +54,10 @@ typedef struct rp_gpu {
     void *stream;                                       /* for copies without a queue */
     uint64_t bounce;                                    /* device memory through which ranges that overlap are copied */
     rp_gpu_arena arena[RP_GPU_ARENAS];
+    int n_pins;
+    rp_gpu_pin pin[RP_GPU_PINS];                        /* pieces of pinned memory of all lanes */
     rp_gpu_function *function;                          /* of each kernel of rp__gpu_kernels, by the kernel's address */
+    struct rp_blas *blas;                               /* NULL: products are kernels */
 } rp_gpu;
 
 extern rp_gpu rp__gpu_cuda, rp__gpu_emu;
@@ -91,6 +98,7 @@ struct rp_queue {
     void *stream;
     rp_gpu_lane lane;
     uint64_t n_marks;
+    double seconds;                                     /* of the device, before the last mark that was reached, from the mark before it; 0: not known */
     rp_gpu_stretch stretch[2];                          /* calls after mark n use stretch n % 2 */
     struct rp_window *window;                           /* launches that wait for others to join them; NULL: none do */
     uint8_t *room;                                      /* device memory of this queue: rp__gpu_room, the step block, rp__gpu_sums */
@@ -109,7 +117,7 @@ int64_t rp__gpu_left(rp_gpu *gpu);
 rp_cuda_allocation rp__gpu_allocation(const rp_gpu *gpu);
 /* Makes the GPU's context the calling thread's. */
 void rp__gpu_enter(const rp_gpu *gpu);
-/* Notes an error of the driver in the queue; later ones are results of the first. Returns true if `code` is no error. */
+/* Notes an error of the driver, or minus the status of a library, in the queue; later ones are results of the first. Returns true if `code` is no error. */
 bool rp__gpu_noted(struct rp_queue *q, int code, const char *call);
 /* "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (out of memory)" */
 const char *rp__gpu_error(const rp_gpu *gpu, int code, const char *call, char *text);
@@ -123,7 +131,7 @@ struct rp_queue *rp__gpu_open(rp_gpu *gpu);
 void rp__gpu_close(struct rp_queue *q);
 void rp__gpu_sync(const rp_on *on);
 uint64_t rp__gpu_mark(const rp_on *on);
-void rp__gpu_reach(const rp_on *on, uint64_t mark);
+double rp__gpu_reach(const rp_on *on, uint64_t mark);
 void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on);
 const char *rp__gpu_failed(const rp_on *on);
 extern const rp_lane rp__gpu_lane;
@@ -132,7 +140,7 @@ void rp__gpu_join(struct rp_queue *q);
 /* A call of the driver that needs nothing from the host. `bytes`, `byte`: of a fill; of a copy with `from`. */
 typedef struct {
     const rp_gpu_kernel *kernel;                        /* of a launch, else NULL */
-    void *function;
+    void *function;                                     /* NULL: the kernel is a call of a library */
     void *event;                                        /* that is recorded, or waited for; else NULL */
     bool waits, aside;                                  /* aside: in the lane */
     unsigned grid[3];
@@ -144,6 +152,9 @@ typedef struct {
 void rp__gpu_issue(struct rp_queue *q, const rp_gpu_call *call);
 /* The same without those launches. */
 void rp__gpu_issue_at_once(struct rp_queue *q, const rp_gpu_call *call);
+/* Copies between the device and the host, in the lane or not. A driver refuses to copy host memory of which a part is pinned, or that belongs to two
+ * pieces of pinned memory. So these are several copies. */
+void rp__gpu_copy_pieces(struct rp_queue *q, const void *to, const void *from, int64_t bytes, bool aside);
 /* The launch joins one that waits, waits itself, or is made. */
 void rp__gpu_fuse(struct rp_queue *q, const rp_gpu_function *f, const rp_gpu_launch *launch);
 /* Makes the launches that wait. Every call of the driver that concerns the queue's stream comes after it. */

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
+#include "base/team.h"
 #include "device/gpu.h"
 #include "device/image.h"
 
@@ -18,14 +20,33 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const char *load_program(rp_gpu *gpu, int program, void **module, char *text)
-{
-    int64_t bytes;
-    void *image = gpu->emulated ? NULL : rp__image_get(program, gpu->capability, &bytes, text, RP_GPU_TEXT);
+/* The machine code of a program, or the reason why there is none. */
+typedef struct { void *image; char why[RP_GPU_TEXT]; } program_image;
+typedef struct { int capability; program_image *of; } program_images;
 
-    if (!image && !gpu->emulated) return text;
-    int code = gpu->call.cuModuleLoadData(module, image ? image : "no image");
-    free(image);
+static void get_image(void *arg, int64_t program, int thread)
+{
+    const program_images *all = arg;
+    program_image *i          = &all->of[program];
+    int64_t bytes;
+
+    (void)thread;
+    i->image = rp__image_get((int)program, all->capability, &bytes, i->why, sizeof i->why);
+}
+
+/* Programs are compiled side by side. */
+static void get_images(const rp_gpu *gpu, program_image *image, int n)
+{
+    if (!gpu->emulated) rp__team_run((int)sysconf(_SC_NPROCESSORS_ONLN), n, get_image, &(program_images){ gpu->capability, image });
+}
+
+static const char *load_program(rp_gpu *gpu, const program_image *i, void **module, char *text)
+{
+    if (!i->image && !gpu->emulated) {
+        snprintf(text, RP_GPU_TEXT, "%s", i->why);
+        return text;
+    }
+    int code = gpu->call.cuModuleLoadData(module, i->image ? i->image : "no image");
     return code ? rp__gpu_error(gpu, code, "cuModuleLoadData", text) : NULL;
 }
 
@@ -60,21 +81,33 @@ static void find_rules(rp_gpu_function *f)
     for (int i = 0; i < rp__gpu_n_fusions; i++) f->leads = f->leads || rp__gpu_fusions[i].first == f->kernel;
 }
 
-const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
+static const char *load_programs(rp_gpu *gpu, char *text)
 {
+    int n = rp__image_programs();
+    program_image *image = calloc((size_t)n + 1, sizeof *image);
+    const char *why = image ? NULL : "memory ran out";
     void *module;
 
+    if (image) get_images(gpu, image, n);
+    for (int p = 0; p < n && !why; p++) {
+        why = load_program(gpu, &image[p], &module, text);
+        if (!why) why = find_functions(gpu, module, text);
+    }
+    for (int p = 0; image && p < n; p++) free(image[p].image);
+    free(image);
+    return why;
+}
+
+const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
+{
     gpu->function = calloc((size_t)rp__gpu_n_kernels + 1, sizeof *gpu->function);
     if (!gpu->function) return "memory ran out";
     for (int i = 0; i < rp__gpu_n_kernels; i++) {
         gpu->function[i].kernel = rp__gpu_kernels[i];
         find_rules(&gpu->function[i]);
     }
-    for (int p = 0; p < rp__image_programs(); p++) {
-        const char *why = load_program(gpu, p, &module, text);
-        if (!why) why = find_functions(gpu, module, text);
-        if (why) return why;
-    }
+    const char *why = load_programs(gpu, text);
+    if (why) return why;
     qsort(gpu->function, (size_t)rp__gpu_n_kernels, sizeof *gpu->function, by_address);
     return check_all(gpu, text);
 }
@@ -90,6 +123,9 @@ const rp_gpu_function *rp__gpu_function_of(const rp_gpu *gpu, const rp_gpu_kerne
     return f;
 }
 
+/* Calls of a library never wait or join. */
+static const rp_gpu_function library;
+
 void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args)
 {
     struct rp_queue *q = on->queue;
@@ -103,5 +139,5 @@ void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x
     launch.grid[1] = (unsigned)grid_y;
     launch.grid[2] = (unsigned)grid_z;
     memcpy(launch.args, args, (size_t)kernel->args_bytes);
-    rp__gpu_fuse(q, rp__gpu_function_of(q->gpu, kernel), &launch);
+    rp__gpu_fuse(q, kernel->call ? &library : rp__gpu_function_of(q->gpu, kernel), &launch);
 }

@@ -10,21 +10,25 @@
 
 enum { RP_GPU_ARGS_BYTES = 4096 };      /* most bytes of a struct of arguments: CUDA's limit */
 
+struct rp_gpu;
 typedef struct rp_gpu_kernel {
     const char *name;                   /* also the name of the function in CUDA C */
     void (*run)(const void *args);      /* one thread of the emulated device */
     int threads;                        /* of a block */
     int args_bytes;
     int shared_bytes;                   /* dynamic shared memory of a block */
+    /* A call of a library instead of a function: adds its work to the stream, and returns 0 or minus the library's status. NULL: a function. */
+    int (*call)(struct rp_gpu *gpu, void *stream, const void *args);
 } rp_gpu_kernel;
 
-/* Adds a launch of grid_x * grid_y * grid_z blocks to the queue. `args` is copied. Does nothing if a part of the grid is 0.
+/* Adds a launch of grid_x * grid_y * grid_z blocks to the queue. `args` is copied. Does nothing if a part of the grid is 0. A call of a library has no
+ * grid: give 1, 1, 1.
  * grid_x < 2^31, grid_y and grid_z < 65,536. An error of the driver is reported by the next rp__mem_sync. */
 void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args);
 
 /* `bytes` bytes of device memory that belong to the queue of `on`, at most RP_GPU_ROOM_BYTES, for results on their way. The launches after the next
  * call may overwrite them. */
-enum { RP_GPU_ROOM_BYTES = 1 << 17 };
+enum { RP_GPU_ROOM_BYTES = 1 << 19 };
 void *rp__gpu_room(const rp_on *on, int64_t bytes);
 /* Adds a copy from device memory to the host to the queue. It is complete after the next rp__mem_sync. */
 void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t bytes);

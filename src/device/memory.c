@@ -195,7 +195,7 @@ static void copy_in(struct rp_queue *q, void *to, const void *from, int64_t byte
         slide(q, a, b, n);
     } else {
         if (!to_device || !from_device) rp__gpu_needs_host(q);
-        rp__gpu_issue(q, &(rp_gpu_call){ .to = a, .from = b, .bytes = n });
+        rp__gpu_copy_pieces(q, to, from, bytes, false);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "device/gpu.h"
 #include "device/launch.h"
 
+enum { STAGE_BYTES = 1 << 16, ALIGNMENT = 16 };
 /* Device memory of a queue: the room, the step block and the sums. */
 enum { AT_BLOCK = RP_GPU_ROOM_BYTES, AT_SUMS = AT_BLOCK + RP_GPU_BLOCK_BYTES, OWN_BYTES = AT_SUMS + RP_GPU_SUMS * (int)sizeof(double) };
 
@@ -22,7 +23,7 @@ static bool open_stretch(const rp_cuda *call, rp_gpu_stretch *s)
 {
     void *pinned = NULL;
 
-    if (call->cuEventCreate(&s->event, CU_EVENT_DISABLE_TIMING) || call->cuMemHostAlloc(&pinned, RP_GPU_PINNED_BYTES, 0)) return false;
+    if (call->cuEventCreate(&s->event, 0) || call->cuMemHostAlloc(&pinned, RP_GPU_PINNED_BYTES, 0)) return false;
     s->pinned = pinned;
     return true;
 }
@@ -47,11 +48,23 @@ static void close_stretch(const rp_cuda *call, const rp_gpu_stretch *s)
     if (s->event) call->cuEventDestroy_v2(s->event);
 }
 
-static void close_lane(const rp_cuda *call, const rp_gpu_lane *lane)
+static void drop_pin(rp_gpu *gpu, uint8_t *at)
 {
-    const uint8_t *at = lane->pinned;
+    int i = 0;
 
-    for (int i = 0; i < lane->n_pins; at += lane->pin[i++]) call->cuMemHostUnregister((void *)at);
+    pthread_mutex_lock(&gpu->lock);
+    gpu->call.cuMemHostUnregister(at);
+    while (gpu->pin[i].at != (uint64_t)(uintptr_t)at) i++;
+    gpu->pin[i] = gpu->pin[--gpu->n_pins];
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+static void close_lane(rp_gpu *gpu, const rp_gpu_lane *lane)
+{
+    const rp_cuda *call = &gpu->call;
+    uint8_t *at         = lane->pinned;
+
+    for (int i = 0; i < lane->n_pins; at += lane->pin[i++]) drop_pin(gpu, at);
     for (int i = 0; i < RP_GPU_TRIPS && lane->event[i]; i++) call->cuEventDestroy_v2(lane->event[i]);
     if (lane->fork) call->cuEventDestroy_v2(lane->fork);
     if (lane->stream) call->cuStreamDestroy_v2(lane->stream);
@@ -61,7 +74,7 @@ static void release(struct rp_queue *q)
 {
     rp__gpu_records.free(q->record);
     free(q->window);
-    close_lane(&q->gpu->call, &q->lane);
+    close_lane(q->gpu, &q->lane);
     for (int i = 0; i < 2; i++) close_stretch(&q->gpu->call, &q->stretch[i]);
     if (q->room) rp__gpu_release(q->gpu, q->room);
     if (q->stream) q->gpu->call.cuStreamDestroy_v2(q->stream);
@@ -119,6 +132,16 @@ void rp__gpu_sync(const rp_on *on)
     clear_stretch(&q->gpu->call, stretch_of(q, q->n_marks));
 }
 
+/* The last mark was reached. */
+static double seconds_of_last(const struct rp_queue *q)
+{
+    float milliseconds = 0;
+
+    if (q->n_marks < 2) return 0;
+    const rp_gpu_stretch *from = &q->stretch[q->n_marks % 2], *to = &q->stretch[(q->n_marks - 1) % 2];
+    return q->gpu->call.cuEventElapsedTime(&milliseconds, from->event, to->event) ? 0 : (double)milliseconds * 1e-3;
+}
+
 /* Waits for the calls before the last mark. */
 static void reach_last(struct rp_queue *q)
 {
@@ -128,6 +151,7 @@ static void reach_last(struct rp_queue *q)
     rp__gpu_needs_host(q);
     rp__gpu_enter(q->gpu);
     rp__gpu_noted(q, q->gpu->call.cuEventSynchronize(s->event), "cuEventSynchronize");
+    q->seconds = seconds_of_last(q);
     clear_stretch(&q->gpu->call, s);
 }
 
@@ -147,9 +171,11 @@ uint64_t rp__gpu_mark(const rp_on *on)
 }
 
 /* Older marks were reached before the last one was made. */
-void rp__gpu_reach(const rp_on *on, uint64_t mark)
+double rp__gpu_reach(const rp_on *on, uint64_t mark)
 {
-    if (on->queue && mark && mark == on->queue->n_marks) reach_last(on->queue);
+    if (!on->queue || !mark) return 0;
+    if (mark == on->queue->n_marks) reach_last(on->queue);
+    return on->queue->seconds;
 }
 
 void rp__gpu_close(struct rp_queue *q)
@@ -165,6 +191,7 @@ void *rp__gpu_room(const rp_on *on, int64_t bytes)
 {
     struct rp_queue *q = on->queue;
 
+    bytes = (bytes + ALIGNMENT - 1) & -ALIGNMENT;
     RP_BUG_IF(bytes > RP_GPU_ROOM_BYTES);
     if (!rp__gpu_has_waiting(q) || q->room_used + bytes > RP_GPU_ROOM_BYTES) q->room_used = 0;
     q->room_used += bytes;
@@ -186,9 +213,32 @@ void rp__gpu_copy_to_host(const rp_on *on, void *to, const void *from, int64_t b
     s->pinned_used += bytes;
 }
 
+/* ---- copies from or to pinned memory ---- */
+
+/* How many of these bytes come before the next border of a piece of pinned memory. */
+static uint64_t to_border(rp_gpu *gpu, uint64_t at, uint64_t bytes)
+{
+    pthread_mutex_lock(&gpu->lock);
+    for (int i = 0; i < gpu->n_pins; i++) {
+        uint64_t first = gpu->pin[i].at, end = first + gpu->pin[i].bytes, border = at < first ? first : end;
+        if (at < border && border - at < bytes) bytes = border - at;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return bytes;
+}
+
+void rp__gpu_copy_pieces(struct rp_queue *q, const void *to, const void *from, int64_t bytes, bool aside)
+{
+    uint64_t a = (uint64_t)(uintptr_t)to, b = (uint64_t)(uintptr_t)from, end = a + (uint64_t)bytes;
+
+    for (uint64_t n; a < end; a += n, b += n) {
+        n = to_border(q->gpu, b, to_border(q->gpu, a, end - a));
+        rp__gpu_issue(q, &(rp_gpu_call){ .to = a, .from = b, .bytes = n, .aside = aside });
+    }
+}
+
 /* ---- to the device ---- */
 
-enum { STAGE_BYTES = 1 << 16, STAGE_ALIGN = 16 };
 
 static bool add_stage(const rp_cuda *call, rp_gpu_stretch *s, int64_t bytes)
 {
@@ -205,7 +255,7 @@ static bool add_stage(const rp_cuda *call, rp_gpu_stretch *s, int64_t bytes)
 static uint8_t *stage_room(struct rp_queue *q, int64_t bytes)
 {
     rp_gpu_stretch *of = stretch_of(q, q->n_marks);
-    int64_t rounded    = (bytes + STAGE_ALIGN - 1) & -STAGE_ALIGN;
+    int64_t rounded    = (bytes + ALIGNMENT - 1) & -ALIGNMENT;
     rp_gpu_stage *s    = of->n_stages ? &of->stage[of->n_stages - 1] : NULL;
 
     if (!s || s->used + rounded > s->bytes) {
@@ -226,8 +276,7 @@ void rp__gpu_put(void *to, const void *from, int64_t bytes, const rp_on *on)
     rp__gpu_enter(q->gpu);
     uint8_t *stage = stage_room(q, bytes);
     if (stage) memcpy(stage, from, (size_t)bytes);
-    const void *source = stage ? stage : from;
-    rp__gpu_noted(q, q->gpu->call.cuMemcpyAsync((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)source, (size_t)bytes, q->stream), "cuMemcpyAsync");
+    rp__gpu_copy_pieces(q, to, stage ? stage : from, bytes, false);
     if (!stage) rp__gpu_sync(on);
 }
 
@@ -247,6 +296,15 @@ static bool open_lane(struct rp_queue *q)
     return !call->cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING);
 }
 
+static bool add_pin(rp_gpu *gpu, void *at, int64_t bytes)
+{
+    pthread_mutex_lock(&gpu->lock);
+    bool added = gpu->n_pins < RP_GPU_PINS && !gpu->call.cuMemHostRegister_v2(at, (size_t)bytes, 0);
+    if (added) gpu->pin[gpu->n_pins++] = (rp_gpu_pin){ (uint64_t)(uintptr_t)at, (uint64_t)bytes };
+    pthread_mutex_unlock(&gpu->lock);
+    return added;
+}
+
 /* Pieces double, so that they stay few. */
 static bool lane_pin(void *base, int64_t bytes, int64_t most, const rp_on *on)
 {
@@ -260,7 +318,7 @@ static bool lane_pin(void *base, int64_t bytes, int64_t most, const rp_on *on)
     if (more < least) more = least;
     if (more > most - have) more = most - have;
     rp__gpu_enter(q->gpu);
-    if (lane->n_pins == RP_GPU_PIECES || q->gpu->call.cuMemHostRegister_v2((uint8_t *)base + have, (size_t)more, 0)) return false;
+    if (lane->n_pins == RP_GPU_PIECES || !add_pin(q->gpu, (uint8_t *)base + have, more)) return false;
     lane->pinned = base;
     lane->pinned_bytes += more;
     lane->pin[lane->n_pins++] = more;
@@ -303,7 +361,7 @@ static void lane_copy(struct rp_queue *q, const void *to, const void *from, int6
     if (lane->n_trips == RP_GPU_TRIPS) await_trips(q, RP_GPU_TRIPS / 2);
     note_event(q, lane->fork, false);
     await_event(q, lane->fork, true);
-    rp__gpu_issue(q, &(rp_gpu_call){ .to = (uint64_t)(uintptr_t)to, .from = (uint64_t)(uintptr_t)from, .bytes = (uint64_t)bytes, .aside = true });
+    rp__gpu_copy_pieces(q, to, from, bytes, true);
     note_event(q, lane->event[lane->next], true);
     lane->trip[lane->n_trips++] = (rp_gpu_trip){ (uint64_t)(uintptr_t)on_device, (uint64_t)bytes, lane->next };
     lane->next                  = (lane->next + 1) % RP_GPU_TRIPS;

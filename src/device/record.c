@@ -31,6 +31,7 @@ static int make_call(const struct rp_queue *q, const rp_gpu_call *c, const char 
 
     *name = c->kernel ? c->kernel->name : c->event ? "an event" : c->from ? "cuMemcpyAsync" : "cuMemsetD8Async";
     if (c->event) return c->waits ? call->cuStreamWaitEvent(stream, c->event, 0) : call->cuEventRecord(c->event, stream);
+    if (c->kernel && c->kernel->call) return c->kernel->call(q->gpu, stream, c->args);
     if (c->kernel)
         return call->cuLaunchKernel(c->function, c->grid[0], c->grid[1], c->grid[2], (unsigned)c->kernel->threads, 1, 1, (unsigned)c->kernel->shared_bytes,
                                     stream, parameters, NULL);

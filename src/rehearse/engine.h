@@ -69,6 +69,7 @@ typedef struct {
     bool late;
     int64_t step;                       /* of a late step, from 0 */
     uint64_t mark;                      /* of its end in the queue */
+    double device_seconds;              /* of a late step after rp__engine_read: since the end of the one before, by the device; 0: not known */
 } rp_step_result;
 
 /* open: builds the model with its regions; parameters are still undefined. Takes over the config. ready, after the parameters have been

@@ -117,7 +117,7 @@ static rp_status read_results(const rp_engine *e, rp_step_result *out)
     const rp_step_results *r = &e->late[out->step % 2];
     char name[64];
 
-    rp__mem_reach(e->ctx, out->mark);
+    out->device_seconds = rp__mem_reach(e->ctx, out->mark);
     snprintf(name, sizeof name, "the end of step %" PRId64, out->step + e->n_late);     /* the last one queued */
     RP_TRY(rp__mem_check(e->ctx, name));
     out->loss      = r->loss;

@@ -383,7 +383,11 @@ rp_status rp__tensor_host(const rp_tensor *t, int64_t first, int64_t count, rp_h
     if (!(access & RP_HOST_READ)) return RP_OK;
     rp__mem_copy(t->ctx, out->data, device, bytes);
     rp__mem_sync(t->ctx);
-    return RP_OK;
+    rp_status status = rp__mem_check(t->ctx, "a copy to the host");
+    if (status == RP_OK) return RP_OK;
+    rp__release(out->data);
+    out->data = device;
+    return status;
 }
 
 rp_status rp__tensor_host_all(const rp_tensor *t, rp_host_access access, rp_host *out)

@@ -81,7 +81,16 @@ static void begin_step(rp_trainer *t, int64_t step, rp_running_step *r)
     if (r->status != RP_OK) memcpy(r->why, t->ctx->error, sizeof r->why);
 }
 
-/* Steps that a device computes one behind the other take the time from one reading to the next. */
+/* A step that was queued before the one before it was read takes the device's time since that one's end. By the host's clock it takes the time from one
+ * reading to the next, which differs if the host had to wait while it queued a step. */
+static double seconds_of_late(const rp_trainer *t, const rp_running_step *r, double now)
+{
+    bool follows = r->began < t->read_at;
+
+    if (follows && r->result.device_seconds > 0) return r->result.device_seconds;
+    return now - (follows ? t->read_at : r->began);
+}
+
 static rp_status read_step(rp_trainer *t, rp_running_step *r, rp_metrics *line)
 {
     bool late = r->result.late;
@@ -90,7 +99,7 @@ static rp_status read_step(rp_trainer *t, rp_running_step *r, rp_metrics *line)
     RP_TRY(r->status);
     RP_TRY(rp__engine_read(&t->engine, &r->result));
     double now = rp__seconds();
-    if (late) r->seconds = now - (r->began > t->read_at ? r->began : t->read_at);
+    if (late) r->seconds = seconds_of_late(t, r, now);
     t->read_at = now;
     fill_line(line, &r->result, t->done + 1, r->lr, r->tokens, r->seconds);
     return rp__trainer_share_line(t, line);

@@ -104,6 +104,27 @@ static void the_oldest_calls_run_if_too_many_wait(void **state)
     rig_close(&r);
 }
 
+/* Neighbours of each other are two pieces, too. */
+static void a_copy_that_leaves_a_piece_of_pinned_memory_is_refused(void **state)
+{
+    (void)state;
+    rig r;
+    _Alignas(4096) static uint8_t block[3 * 4096];
+    rig_open(&r);
+    for (int i = 0; i < 2; i++) assert_done(cu.cuMemHostRegister_v2(block + i * 4096, 4096, 0));
+    assert_done(copy(&r, array(&r, 0), host_at(block), 0));
+    assert_done(copy(&r, array(&r, 0), host_at(block + 4096), 0));
+    for (int i = 1; i < 3; i++) {
+        uint64_t border = host_at(block) + 4096 * (uint64_t)i - BYTES / 2;
+        assert_int_equal(copy(&r, array(&r, 0), border, 0), CUDA_ERROR_INVALID_VALUE);
+        assert_int_equal(copy(&r, border, array(&r, 0), 0), CUDA_ERROR_INVALID_VALUE);
+    }
+    assert_done(copy(&r, array(&r, 0), host_at(block + 2 * 4096), 0));
+    assert_done(cu.cuStreamSynchronize(r.stream[0]));
+    for (int i = 0; i < 2; i++) assert_done(cu.cuMemHostUnregister(block + i * 4096));
+    rig_close(&r);
+}
+
 /* ---- streams ---- */
 
 /* Offload of array 0 by stream 1 while stream 0 computes: array 0 leaves for pinned memory, is overwritten, and comes back to array 2.
@@ -442,6 +463,7 @@ int main(void)
         cmocka_unit_test(a_copy_from_pinned_memory_reads_it_late),
         cmocka_unit_test(a_target_that_a_waiting_copy_reads_is_read_first),
         cmocka_unit_test(a_copy_that_overlaps_itself_is_undefined),
+        cmocka_unit_test(a_copy_that_leaves_a_piece_of_pinned_memory_is_refused),
         cmocka_unit_test(fresh_memory_holds_nan),
         cmocka_unit_test(the_oldest_calls_run_if_too_many_wait),
         cmocka_unit_test(a_forgotten_wait_gives_other_bits),

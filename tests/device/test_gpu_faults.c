@@ -1,6 +1,6 @@
 /* tests/device/test_gpu_faults.c -- a GPU that cannot be used, fails or is full is one clear message. The GPU is emulated; each case has a process of its
  * own, because a failed driver stays failed. */
-/* ctest: device-free level-free thread-free */
+/* ctest: device-free level-free */
 #include "train/loop_test.h"
 
 #include <dlfcn.h>
@@ -306,6 +306,46 @@ static void memory_that_others_take_later_is_no_memory_of_the_run(void **state)
     assert_same_final(&dir, "alone", "crowded");
 }
 
+/* The copies of an export come after the last step, in this case after step 2. */
+static int failing;
+
+static void fail_copy(void *user, const rp_metrics *line, double seconds_left)
+{
+    (void)user, (void)seconds_left;
+    if (line->step == 2) rp__emulate_fail("cuMemcpyAsync", failing, CUDA_ERROR_INVALID_VALUE);
+}
+
+static const char *weights_of(int nth, char name[64])
+{
+    snprintf(name, 64, "copy%d/final/model.safetensors", nth);
+    return name;
+}
+
+/* The folder is named after the copy that fails. */
+static void failing_export(void)
+{
+    char name[64];
+    run r;
+
+    snprintf(name, sizeof name, "copy%d", failing);
+    r = run_open(&dir, "llama", name, RUN("device=emu", "max_steps=2"));
+    rp_status status = rp__trainer_run(r.trainer, NULL, &(rp_progress){ .step = fail_copy });
+    must(is_there(&dir, weights_of(failing, name)) == (status == RP_OK));
+    if (status != RP_OK) check_refused(status, RP_ERR_BACKEND, rp_error(r.ctx), "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE");
+    run_close(&r);
+}
+
+static void a_copy_that_fails_in_an_export_leaves_no_weights_and_is_an_error(void **state)
+{
+    char name[64];
+
+    (void)state;
+    run_whole(&dir, "llama", "whole", RUN("device=emu", "max_steps=2"));
+    for (failing = 1; in_child(failing_export), !is_there(&dir, weights_of(failing, name)); failing += test_few_or(7, 1)) {}
+    assert_same_file(&dir, "whole/final/model.safetensors", name);      /* its copies were too few to fail */
+    assert_true(failing > 10);
+}
+
 static void lose_card(void *user, const rp_metrics *line, double seconds_left)
 {
     (void)user, (void)seconds_left;
@@ -340,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_full_device_is_an_error_of_the_allocation),
         TEST(a_run_without_enough_memory_ends_before_its_first_step),
         TEST(memory_that_others_take_later_is_no_memory_of_the_run),
+        TEST(a_copy_that_fails_in_an_export_leaves_no_weights_and_is_an_error),
         TEST(a_card_that_disappears_ends_the_run_at_its_last_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

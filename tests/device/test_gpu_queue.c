@@ -5,6 +5,7 @@
 #include "draws.h"
 
 #include "device/emulate/emulate.h"
+#include "device/gpu.h"
 #include "device/launch.h"
 #include "kernels/gpu/gpu.h"
 #include "kernels/kernels.h"
@@ -247,6 +248,96 @@ static void the_lane_and_its_queue_wait_for_each_other(void **state)
     rp__emulate_set_lanes(false);
 }
 
+/* ---- copies that leave a piece of pinned memory ---- */
+
+#ifndef RP_ASAN             /* there host blocks are no pinned memory */
+enum { MIB = 1 << 20, LONG_BYTES = 19 * MIB };
+
+static uint8_t byte_of(int i, int seed) { return (uint8_t)(i * 31 + (i >> 11) + seed); }
+
+static void assert_bytes(const uint8_t *at, int bytes, int seed)
+{
+    for (int i = 0; i < bytes; i++)
+        if (at[i] != byte_of(i, seed)) fail_msg("byte %d of %d is wrong", i, bytes);
+}
+
+static void send_bytes(const buffer *b, int bytes, int seed)
+{
+    for (int i = 0; i < bytes; i++) b->host[i] = byte_of(i, seed);
+    send(b);
+}
+
+/* The first copy pins 2 MiB. Each longer one pins a piece more, and begins in the first. */
+static void copy_by_lane(rp_ctx *ctx, const rp_mem_space *host, int64_t at, const buffer *from, const buffer *to)
+{
+    static const int bytes[] = { MIB, 5 * MIB, LONG_BYTES };
+
+    for (int i = 0; i < RP_COUNT(bytes); i++) {
+        send_bytes(from, bytes[i], i);
+        rp__mem_lane_out(ctx, host, at, from->device, bytes[i]);
+        assert_int_equal(ctx->on.queue->lane.n_pins, i + 1);
+        rp__mem_sync(ctx);
+        assert_bytes(rp__mem_at(host, at), bytes[i], i);
+        rp__mem_lane_back(ctx, to->device, host, at, bytes[i]);
+        rp__mem_lane_await(ctx, to->device, bytes[i]);
+        fetch(to);
+        assert_bytes(to->host, bytes[i], i);
+    }
+}
+
+/* An export copies a weight to the memory that the lane has pinned. */
+static void copy_by_queue(rp_ctx *ctx, uint8_t *host, const buffer *from, const buffer *to)
+{
+    enum { SEED = 9 };
+
+    send_bytes(from, LONG_BYTES, SEED);
+    rp__mem_copy(ctx, host, from->device, LONG_BYTES);
+    rp__mem_sync(ctx);
+    assert_bytes(host, LONG_BYTES, SEED);
+    rp__mem_copy(ctx, to->device, host, LONG_BYTES);
+    fetch(to);
+    assert_bytes(to->host, LONG_BYTES, SEED);
+}
+
+/* The disk's queue reads and writes such memory, too. */
+static void copy_by_another_queue(rp_ctx *ctx, uint8_t *host, const buffer *to)
+{
+    enum { SEED = 5 };
+    rp_on other = { .threads = 1 };
+
+    for (int i = 0; i < LONG_BYTES; i++) host[i] = byte_of(i, SEED);
+    assert_ok(ctx, rp__mem_queue_open(ctx, &other));
+    assert_true(rp__mem_copy_in(ctx, &other, to->device, host, LONG_BYTES));
+    rp__mem_queue_close(ctx, &other);
+    fetch(to);
+    assert_bytes(to->host, LONG_BYTES, SEED);
+}
+
+static void copies_may_leave_a_piece_of_pinned_memory(void **state)
+{
+    (void)state;
+    for (int lanes = 0; lanes < 2; lanes++) {
+        rp_ctx *ctx = test_ctx(&(rp_ctx_options){ .device = "emu", .threads = 1 });
+        buffer from = take(ctx, LONG_BYTES / 4), to = take(ctx, LONG_BYTES / 4);
+        int64_t at;
+        int device;
+
+        rp__emulate_set_lanes(lanes);
+        assert_int_equal(rp__device_open(ctx, "cpu", &device), RP_OK);
+        assert_int_equal(rp__mem_take(ctx, ctx->space[device], RP_MEM_SAVED, LONG_BYTES, "test", &at), RP_OK);
+        copy_by_lane(ctx, ctx->space[device], at, &from, &to);
+        copy_by_queue(ctx, rp__mem_at(ctx->space[device], at), &from, &to);
+        copy_by_another_queue(ctx, rp__mem_at(ctx->space[device], at), &to);
+        assert_ok(ctx, rp__mem_check(ctx, "test"));
+        rp__mem_give(ctx->space[device], RP_MEM_SAVED, LONG_BYTES, at);
+        give(to);
+        give(from);
+        test_ctx_free(ctx);
+    }
+    rp__emulate_set_lanes(false);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +346,9 @@ int main(void)
         cmocka_unit_test(a_mark_is_reached_before_later_calls_run),
         cmocka_unit_test(a_second_mark_waits_for_the_first),
         cmocka_unit_test(the_lane_and_its_queue_wait_for_each_other),
+#ifndef RP_ASAN
+        cmocka_unit_test(copies_may_leave_a_piece_of_pinned_memory),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -385,7 +385,7 @@ static void a_repeated_step_is_a_few_calls_of_the_driver(void **state)
         int64_t before = driver_calls(), graphs = repeats();
         captured       = captures();
         step(&r);
-        assert_int_equal(driver_calls() - before, MICRO * (4 + 1 + 1) + 3);
+        assert_int_equal(driver_calls() - before, MICRO * (4 + 1 + 1) + 4);
         assert_int_equal(repeats() - graphs, MICRO);
         assert_int_equal(captures(), captured);
     }

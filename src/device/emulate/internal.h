@@ -133,6 +133,8 @@ bool rp__emulated_on_device(uint64_t at);
 unsigned char *rp__emulated_bytes(uint64_t at, size_t bytes);
 /* The range lies in memory of cuMemHostAlloc. */
 bool rp__emulated_pinned(uint64_t at, size_t bytes);
+/* A part of the range lies in such memory, and another part does not. A driver refuses to copy it. */
+bool rp__emulated_leaves_pin(uint64_t at, size_t bytes);
 
 /* ---- stream.c ---- */
 

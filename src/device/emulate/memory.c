@@ -369,6 +369,15 @@ int rp__emulated_cuMemHostUnregister(void *at)
     return unpin(at, true, "cuMemHostUnregister");
 }
 
+bool rp__emulated_leaves_pin(uint64_t at, size_t bytes)
+{
+    for (const pinned *p = pins; p; p = p->next) {
+        uint64_t first = (uint64_t)(uintptr_t)p->at, end = first + p->bytes;
+        if (at < end && first < at + bytes && (at < first || at + bytes > end)) return true;
+    }
+    return false;
+}
+
 bool rp__emulated_pinned(uint64_t at, size_t bytes)
 {
     for (const pinned *p = pins; p; p = p->next) {

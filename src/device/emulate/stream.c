@@ -265,7 +265,7 @@ int rp__emulated_cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *s
     emu_call *c;
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
     if (!bytes) return CUDA_SUCCESS;
-    if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
+    if (!to || !from || rp__emulated_leaves_pin(to, bytes) || rp__emulated_leaves_pin(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     bool eager = !s->session, on_return = eager && pageable(to, bytes);
     c = rp__emulated_call(EMU_COPY);
     if (c && eager && pageable(from, bytes) && !(c->staged = malloc(bytes))) {

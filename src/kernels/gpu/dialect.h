@@ -34,6 +34,7 @@ typedef u16 bf16;
 extern "C" __shared__ __align__(1024) char rp_dynamic_shared[];
 #define DYNAMIC_SHARED rp_dynamic_shared
 #define FN static __device__ __forceinline__
+#define FN_ONCE static __device__ __noinline__
 #define SHARED __shared__
 #define TABLE static __device__ const
 #define ALIGN(n) __align__(n)
@@ -91,11 +92,12 @@ typedef u16 bf16;
     static void name##_thread(const args a); \
     static void name##_run(const void *p) { name##_thread(*(const args *)p); } \
     extern const rp_gpu_kernel rp__gpu_##name; \
-    const rp_gpu_kernel rp__gpu_##name = { #name, name##_run, threads_, (int)sizeof(args), dynamic_bytes }; \
+    const rp_gpu_kernel rp__gpu_##name = { #name, name##_run, threads_, (int)sizeof(args), dynamic_bytes, 0 }; \
     _Static_assert(sizeof(args) <= RP_GPU_ARGS_BYTES, "the arguments of " #name " are too long"); \
     static void name##_thread(const args a __attribute__((unused)))
 #define DYNAMIC_SHARED ((char *)rp__emulate_dynamic_shared)
 #define FN static inline __attribute__((unused))
+#define FN_ONCE FN
 #define SHARED RP_EMULATE_SHARED
 #define TABLE static const
 #define ALIGN(n) _Alignas(n)

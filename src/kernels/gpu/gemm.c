@@ -1,4 +1,5 @@
 /* kernels/gpu/gemm.c -- chooses the kernels of a product. The choice depends on the description and on the alignment of the operands. */
+#include "device/blas.h"
 #include "kernels/gpu/host.h"
 
 enum {
@@ -64,6 +65,37 @@ static product_args args_of(const rp_gemm *g, const void *a, const void *b, cons
                            .quant = g->quant ? (int)g->quant->dtype : 0 };
 }
 
+/* ---- by a library ---- */
+
+static int64_t workspace_of(const product_args *a) { return a->parts > 1 ? a->parts * a->m * a->n * (int64_t)sizeof(float) : 0; }
+
+static rp_blas_product description_of(const product_args *a)
+{
+    return (rp_blas_product){ .m = a->m, .n = a->n, .k = a->k, .workspace_bytes = workspace_of(a), .ab = a->ab, .c = a->c, .transpose_a = a->transpose_a,
+                              .transpose_b = a->transpose_b, .adds = a->adds, .bias = a->bias != 0 };
+}
+
+static int multiply(struct rp_gpu *gpu, void *stream, const void *args)
+{
+    const product_args *a = args;
+    rp_blas_product p     = description_of(a);
+
+    return rp__blas_multiply(gpu, &p, &(rp_blas_operands){ a->A, a->B, a->C, a->bias, a->partial }, stream);
+}
+
+static const rp_gpu_kernel product_of_library = { .name = "cublasLtMatmul", .args_bytes = sizeof(product_args), .call = multiply };
+
+/* Rows of C whose length is no multiple of 8 would cost the library a factor of 7 (docs/gpu.md). */
+static bool suits_library(const rp_gemm *g, const product_args *a)
+{
+    bool aligned = g->n % 8 == 0 && a->C % 16 == 0 && a->bias % 16 == 0 && a->partial % 256 == 0;
+    rp_blas_product p = description_of(a);
+
+    return aligned && !g->quant && !(a->bias && g->c != g->ab) && rp__blas_serves(&g->on, &p);
+}
+
+/* ---- the choice ---- */
+
 void rp__gpu_op_gemm(const rp_gemm *g, const void *a, const void *b, void *c, const void *bias, void *scratch)
 {
     plan p            = plan_of(g);
@@ -75,6 +107,10 @@ void rp__gpu_op_gemm(const rp_gemm *g, const void *a, const void *b, void *c, co
     args.partial = gpu_address(scratch);
     args.depth   = p.depth;
     args.parts   = p.parts;
+    if (tensor_cores && suits_library(g, &args)) {
+        rp__gpu_launch(&g->on, &product_of_library, 1, 1, 1, &args);
+        return;
+    }
     rp__gpu_launch(&g->on, kernel, tiles_of(g, tensor_cores ? p.size : 64), 1, p.parts, &args);
     if (p.parts > 1) gpu_line(&g->on, &rp__gpu_product_add_parts, gpu_blocks(g->m * g->n, FLAT_THREADS), &args);
 }
