@@ -53,7 +53,7 @@ typedef struct { u64 from, other, place, factor, to; i64 tokens, k, n; int dtype
 /* Rows of a norm. team: threads of a row. */
 typedef struct { u64 x, w, b, y, mean, rstd; i64 rows, n; float eps, plus; int dtype, packed, team, padding; } norm_args;
 typedef struct { u64 x, w, mean, rstd, dy, dx; i64 rows, n; float plus; int dtype, dx_dtype, adds, packed, team; } norm_backward_args;
-/* Sums over the rows of a part: dw and db, or dw alone if db is 0. */
+/* Sums over the rows of a part: dw and db; dw alone if db is 0, db alone if x is 0. */
 typedef struct { u64 x, mean, rstd, dy, dw, db; i64 rows, n; int parts, dtype, packed, padding; } norm_parts_args;
 typedef struct { u64 from, to; i64 n; int parts, to_dtype, adds, padding; } add_parts_args;
 typedef struct { u64 x, sum; i64 rows, n; int dtype, sum_dtype, adds, padding; } columns_args;
@@ -94,7 +94,8 @@ typedef struct {
 /* ranges[batch, queries]: the keys that a query sees, as two int. tiles[batch, tiles of queries]: a tile_range as four int. */
 typedef struct { u64 doc_start, ranges, tiles; i64 doc_batch_step, doc_row_step; int queries, keys, window, causal; } attention_ranges_args;
 
-typedef struct { attention_part out, g; u64 delta; i64 rows; int queries, heads, dim, dtype, g_dtype, padding; } attention_delta_args;
+#define DELTA_TEAM 8            /* threads of a row */
+typedef struct { attention_part out, g; u64 delta; i64 rows; int queries, heads, dim, dtype, g_dtype, packed; } attention_delta_args;
 
 /* Rows of logits, or of the classes first … first + n - 1 of wider rows. cap 0: none. */
 typedef struct {

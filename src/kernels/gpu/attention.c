@@ -12,7 +12,7 @@ enum {
     ROWS         = 64,          /* of a block of every kernel */
     MOST_WIDTH   = 256,         /* of a head, on tensor cores */
     RANGE_ROWS   = 256,         /* RANGE_THREADS of attention.k */
-    DELTA_ROWS   = 8,           /* a warp computes a row */
+    DELTA_ROWS   = 256 / DELTA_TEAM,
     PIECE        = 8,           /* elements of a copy to shared memory */
     ALIGNMENT    = 256,
 };
@@ -149,7 +149,8 @@ void rp__gpu_op_attention_forward(const rp_attention *a)
 static void launch_delta(const rp_attention *a, const attention_args *g)
 {
     attention_delta_args d = { .out = part_of(&a->out), .g = g->g, .delta = g->delta, .rows = a->batch * a->heads * a->queries, .queries = g->queries,
-                               .heads = g->heads, .dim = g->dim, .dtype = (int)a->out.dtype, .g_dtype = g->g_dtype };
+                               .heads = g->heads, .dim = g->dim, .dtype = (int)a->out.dtype, .g_dtype = g->g_dtype,
+                               .packed = rows_aligned(a, &a->out, a->queries, a->heads, PACK) && rows_aligned(a, &a->grad_out, a->queries, a->heads, PACK) };
 
     gpu_line(&a->on, &rp__gpu_attention_delta, gpu_blocks(d.rows, DELTA_ROWS), &d);
 }

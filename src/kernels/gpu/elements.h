@@ -24,7 +24,7 @@ FN i64 quotient(i64 n, i64 d) { return (u64)(n | d) >> 32 ? n / d : (i64)((u32)n
 
 /* The element that belongs to item i, in row-major order, of the extents in `over`, in an operand that has the extents in `has` (rp_spread). */
 #define ALL_EXTENTS 0xffffffffu
-FN i64 spread_place(const i64 *dim, int ndim, u32 has, u32 over, i64 i)
+FN_ONCE i64 spread_place(const i64 *dim, int ndim, u32 has, u32 over, i64 i)
 {
     i64 at = 0, step = 1;
 

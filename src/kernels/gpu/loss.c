@@ -1,11 +1,16 @@
 /* kernels/gpu/loss.c -- launches the kernels of loss.k. */
 #include "kernels/gpu/host.h"
 
+/* Many rows fill a card without the barriers of a block for each. */
+enum { MANY_ROWS = 4096 };
+
+static int team_of(int64_t rows, int64_t n) { return rows >= MANY_ROWS ? 32 : gpu_team(n); }
+
 void rp__gpu_op_cross_entropy_forward(rp_dtype dtype, const void *logits, const int32_t *labels, int32_t ignore, float *loss, float *lse, int64_t rows,
                                       int64_t n, const rp_on *on)
 {
     loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .loss = gpu_address(loss), .lse = gpu_address(lse), .rows = rows,
-                       .n = n, .ignore = ignore, .dtype = (int)dtype, .packed = gpu_packed(n, logits, NULL, NULL, NULL), .team = gpu_team(n) };
+                       .n = n, .ignore = ignore, .dtype = (int)dtype, .packed = gpu_packed(n, logits, NULL, NULL, NULL), .team = team_of(rows, n) };
 
     gpu_line(on, &rp__gpu_cross_entropy_forward, gpu_row_blocks(rows, args.team), &args);
 }
@@ -17,7 +22,7 @@ void rp__gpu_op_cross_entropy_backward(rp_dtype dtype, const void *logits, const
     loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .lse = gpu_address(lse), .d = gpu_address(dlogits), .rows = rows,
                        .n = n, .weight = gpu_weight(on, weight), .dloss = gpu_address(dloss), .ignore = ignore, .dtype = (int)dtype,
                        .d_dtype = (int)dlogits_dtype, .adds = adds,
-                       .packed = gpu_packed(n, logits, dlogits, NULL, NULL), .team = gpu_team(n) };
+                       .packed = gpu_packed(n, logits, dlogits, NULL, NULL), .team = team_of(rows, n) };
 
     gpu_line(on, &rp__gpu_cross_entropy_gradient, gpu_row_blocks(rows, args.team), &args);
 }
@@ -27,7 +32,7 @@ void rp__gpu_op_cross_entropy_fold(rp_dtype dtype, const void *logits, float cap
 {
     loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .top = gpu_address(top), .sum = gpu_address(sum),
                        .picked = gpu_address(picked), .rows = rows, .n = n, .first = first, .cap = cap, .dtype = (int)dtype,
-                       .packed = gpu_packed(n, logits, NULL, NULL, NULL), .team = gpu_team(n) };
+                       .packed = gpu_packed(n, logits, NULL, NULL, NULL), .team = team_of(rows, n) };
 
     gpu_line(on, &rp__gpu_cross_entropy_fold, gpu_row_blocks(rows, args.team), &args);
 }
@@ -38,7 +43,7 @@ void rp__gpu_op_cross_entropy_unfold(rp_dtype dtype, const void *logits, float c
     loss_args args = { .logits = gpu_address(logits), .labels = gpu_address(labels), .lse = gpu_address(lse), .d = gpu_address(d), .rows = rows,
                        .n = n, .first = first, .weight = gpu_weight(on, weight), .dloss = gpu_address(dloss), .cap = cap, .ignore = ignore, .dtype = (int)dtype,
                        .d_dtype = (int)dtype,
-                       .packed = gpu_packed(n, logits, d, NULL, NULL), .team = gpu_team(n) };
+                       .packed = gpu_packed(n, logits, d, NULL, NULL), .team = team_of(rows, n) };
 
     gpu_line(on, &rp__gpu_cross_entropy_gradient, gpu_row_blocks(rows, args.team), &args);
 }

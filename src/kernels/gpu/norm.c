@@ -87,6 +87,16 @@ void rp__gpu_op_layernorm_backward(rp_dtype dtype, const void *x, const void *w,
 void rp__gpu_op_column_sum(rp_dtype dtype, const void *x, int64_t rows, int64_t n, void *sum, rp_dtype sum_dtype, bool adds, const rp_on *on)
 {
     columns_args args = { gpu_address(x), gpu_address(sum), rows, n, (int)dtype, (int)sum_dtype, adds, 0 };
+    int64_t fit       = n ? RP_GPU_ROOM_BYTES / (n * (int64_t)sizeof(float)) : 0;
+    int parts         = fit < parts_of(rows) ? (int)fit : parts_of(rows);
 
-    gpu_line(on, &rp__gpu_column_sum, gpu_blocks(n, 16), &args);
+    if (parts < 2) {
+        gpu_line(on, &rp__gpu_column_sum, gpu_blocks(n, 16), &args);
+        return;
+    }
+    float *room          = rp__gpu_room(on, parts * n * (int64_t)sizeof(float));
+    norm_parts_args sums = { .dy = gpu_address(x), .db = gpu_address(room), .rows = rows, .n = n, .parts = parts, .dtype = (int)dtype,
+                             .packed = gpu_packed(n, x, NULL, NULL, NULL) };
+    rp__gpu_launch(on, &rp__gpu_norm_parts, gpu_blocks(n, 32 * PACK), parts, 1, &sums);
+    add_parts(on, room, parts, n, sum, sum_dtype, adds);
 }
