@@ -16,8 +16,8 @@
  *
  * By default logits are not kept. Recomputing them adds a third to the cost of the head's products. The alternative, chunks of rows, would keep a
  * gradient of w in fp32 and pass over it once per chunk, which costs more. Here each block of classes is finished before the next one starts, and its
- * logits stay in cache (Wijmans et al., Cut Your Losses in Large-Vocabulary Language Models, 2024, use the same order). The width of blocks follows
- * from rows and dtype, or from the attribute, which is part of the recipe. It fixes the order of the sums of dx, so no memory decision may change it.
+ * logits stay in a CPU's cache (Wijmans et al., Cut Your Losses in Large-Vocabulary Language Models, 2024, use the same order). The width of blocks follows
+ * from rows, dtype and device, or from the attribute, which is part of the recipe. It fixes the order of the sums of dx, so no memory decision may change it.
  *
  * If ranks share w, a block of it is fetched while the block before it is multiplied. The gradient of a block is sent to the ranks whose slices it
  * lies in while the next one is computed. So no rank ever holds the whole head or its whole gradient. The bits are those of a gathered w.
@@ -27,28 +27,42 @@
 #include "ops/streamed.h"
 #include "ops/talk.h"
 
-enum { LOGITS_BYTES = 4 << 20, FEWEST_CLASSES = 256 };
+/* Most bytes of a block's logits: the caches of a CPU hold them, and a GPU has wide products. */
+enum { LOGITS_BYTES = 4 << 20, GPU_LOGITS_BYTES = 128 << 20, FEWEST_CLASSES = 256 };
 
 /* The reference always recomputes each row's logits. */
 static bool keeps_logits(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->keeps_logits && m->want_grad && rp__op_fast(m); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Classes per block: the largest power of two whose logits fit LOGITS_BYTES, but at least FEWEST_CLASSES. */
-int64_t rp__head_block(int64_t rows, int64_t classes, int64_t bytes, int64_t chunks)
+/* Classes per block: the largest power of two whose logits fit these bytes, but at least FEWEST_CLASSES. */
+int64_t rp__head_block(const rp_ctx *ctx, int64_t rows, int64_t classes, int64_t bytes, int64_t chunks)
 {
-    int64_t q = FEWEST_CLASSES;
+    int64_t q = FEWEST_CLASSES, most = ctx->device[0]->runs ? GPU_LOGITS_BYTES : LOGITS_BYTES;
 
     if (chunks > 0) return classes / chunks + (classes % chunks > 0);
-    while (2 * q * rows * bytes <= LOGITS_BYTES && q < classes) q *= 2;
+    while (2 * q * rows * bytes <= most && q < classes) q *= 2;
     return least(q, classes);
 }
 
 static int64_t block_classes(const rp_op_meta *m)
 {
-    return rp__head_block(rows_of(m), classes_of(m), rp_dtype_bytes(m->in[X].dtype), ((const rp_attr_cross_entropy *)m->attr)->chunks);
+    return rp__head_block(m->ctx, rows_of(m), classes_of(m), rp_dtype_bytes(m->in[X].dtype), ((const rp_attr_cross_entropy *)m->attr)->chunks);
 }
 
-/* ---- the three products of a block ---- */
+/* A piece of a block: `classes` of them, `skipped` behind the block's first one. Tensor cores of a GPU read rows of 16 bytes, so classes that are no
+ * multiple of 8 end with a small piece of their own. On a CPU the piece is the block. */
+typedef struct { int64_t skipped, classes; } piece;
+
+enum { EVEN_CLASSES = 8 };
+
+static piece next_piece(const rp_op_meta *m, int64_t skipped, int64_t classes)
+{
+    int64_t left = classes - skipped, odd = left % EVEN_CLASSES;
+
+    return (piece){ skipped, m->ctx->device[0]->runs && left > odd ? left - odd : left };
+}
+
+/* ---- the three products of a piece ---- */
 
 static rp_gemm product_logits(const rp_op_meta *m, int64_t classes)
 {
@@ -61,11 +75,12 @@ static rp_gemm product_dx(const rp_op_meta *m, int64_t classes, bool adds)
     return (rp_gemm){ .ab = m->in[X].dtype, .c = RP_F32, .m = rows_of(m), .n = width_of(m), .k = classes, .adds = adds, .on = *rp__on(m) };
 }
 
-/* B of the first two begins with class v of w, which is at a block's address (rp__streamed_first). */
-static rp_gemm from_class(const rp_streamed *w, int64_t v, rp_gemm product)
+/* B of the first two begins with a piece of the block of w from class v on. *at: the block's address, which becomes that of B (rp__streamed_first). */
+static rp_gemm from_piece(const rp_streamed *w, int64_t v, piece p, rp_gemm product, const void **at)
 {
     product.quant   = rp__quant_type(w->dtype);
-    product.b_first = rp__streamed_first(w, v);
+    product.b_first = rp__streamed_first(w, v) + (product.quant ? p.skipped * w->width : 0);
+    if (!product.quant) *at = (const uint8_t *)*at + p.skipped * w->width * rp_dtype_bytes(w->dtype);
     return product;
 }
 
@@ -108,7 +123,7 @@ static rp_status take_product(const rp_op_meta *m, rp_gemm product, int64_t *mos
     return RP_OK;
 }
 
-/* For blocks of this many classes: the largest scratch of all cases, because shape does not know the dtype of gradients. */
+/* For pieces of this many classes: the largest scratch of all cases, because shape does not know the dtype of gradients. */
 static rp_status backward_products(const rp_op_meta *m, int64_t classes, int64_t *most)
 {
     if (!keeps_logits(m)) RP_TRY(take_product(m, product_logits(m, classes), most));
@@ -121,17 +136,23 @@ static rp_status backward_products(const rp_op_meta *m, int64_t classes, int64_t
     return RP_OK;
 }
 
+static rp_status block_products(const rp_op_meta *m, int64_t classes, int64_t *forward, int64_t *backward)
+{
+    for (piece p = { 0, 0 }; p.skipped < classes; p.skipped += p.classes) {
+        p = next_piece(m, p.skipped, classes);
+        RP_TRY(take_product(m, product_logits(m, p.classes), forward));
+        RP_TRY(backward_products(m, p.classes, backward));
+    }
+    return RP_OK;
+}
+
 static rp_status fast_scratch(rp_op_meta *m)
 {
-    int64_t q = block_classes(m), last = classes_of(m) % q, forward = 0, backward = 0;
+    int64_t q = block_classes(m), forward = 0, backward = 0;
 
     if (rows_of(m) == 0) return RP_OK;
-    RP_TRY(take_product(m, product_logits(m, q), &forward));
-    RP_TRY(backward_products(m, q, &backward));
-    if (last) {
-        RP_TRY(take_product(m, product_logits(m, last), &forward));
-        RP_TRY(backward_products(m, last, &backward));
-    }
+    RP_TRY(block_products(m, q, &forward, &backward));
+    RP_TRY(block_products(m, classes_of(m) % q, &forward, &backward));
     m->scratch_bytes = lay_out(m, false).products + forward;
     if (m->want_grad) m->scratch_backward_bytes = lay_out(m, true).products + backward;
     return RP_OK;
@@ -238,7 +259,7 @@ static rp_streamed open_weights(const rp_op_call *c, uint8_t *scratch, const lay
 
 /* ---- kernels, a block of classes at a time ---- */
 
-/* The kept logits of the block that begins at class v; NULL: not kept. */
+/* The kept logits of the piece that begins at class v; NULL: not kept. */
 static void *kept_logits(const rp_op_call *c, int64_t v)
 {
     return c->meta->n_slot > LOGITS ? rp__data_at(c->slot[LOGITS], v * rows_of(c->meta)) : NULL;
@@ -246,22 +267,35 @@ static void *kept_logits(const rp_op_call *c, int64_t v)
 
 static const void *bias_at(const rp_op_call *c, int64_t v) { return has_bias(c->meta) ? rp__data_at(c->in[BIAS], v) : NULL; }
 
+/* block: of w, from class v on. */
+static rp_status fold_piece(const rp_op_call *c, uint8_t *scratch, const layout *l, const rp_streamed *w, int64_t v, piece p, const void *block)
+{
+    const rp_op_meta *m = c->meta;
+    int64_t first = v + p.skipped;
+    float *top = (float *)(scratch + l->rows[0]), *sum = (float *)(scratch + l->rows[1]), *picked = (float *)(scratch + l->rows[2]);
+    rp_gemm product = from_piece(w, v, p, product_logits(m, p.classes), &block);
+    void *kept = kept_logits(c, first), *logits = kept ? kept : scratch + l->logits;
+
+    RP_TRY(rp__gemm(c->ctx, rp__op_table(m), &product, rp__data(c->in[X]), block, logits, bias_at(c, first), scratch + l->products));
+    rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, (float)softcap_of(m), rp__data(c->in[LABELS]), first, top, sum, picked, rows_of(m),
+                                          p.classes, rp__on(m));
+    return RP_OK;
+}
+
 static rp_status fold_blocks(const rp_op_call *c, uint8_t *scratch, const layout *l)
 {
     const rp_op_meta *m = c->meta;
-    int64_t q = block_classes(m), rows = rows_of(m);
-    float *top = (float *)(scratch + l->rows[0]), *sum = (float *)(scratch + l->rows[1]), *picked = (float *)(scratch + l->rows[2]);
+    int64_t q = block_classes(m);
     rp_streamed w = open_weights(c, scratch, l);
+    const void *block;
 
     for (int64_t v = 0; v < classes_of(m); v += q) {
         int64_t classes = least(q, classes_of(m) - v);
-        rp_gemm product = from_class(&w, v, product_logits(m, classes));
-        void *kept = kept_logits(c, v), *logits = kept ? kept : scratch + l->logits;
-        const void *block;
         RP_TRY(rp__streamed_block(&w, v, &block));
-        RP_TRY(rp__gemm(c->ctx, rp__op_table(c->meta), &product, rp__data(c->in[X]), block, logits, bias_at(c, v), scratch + l->products));
-        rp__op_kernels(c)->cross_entropy_fold(m->in[X].dtype, logits, (float)softcap_of(m), rp__data(c->in[LABELS]), v, top, sum, picked,
-                                              rows, classes, rp__on(m));
+        for (piece p = { 0, 0 }; p.skipped < classes; p.skipped += p.classes) {
+            p = next_piece(m, p.skipped, classes);
+            RP_TRY(fold_piece(c, scratch, l, &w, v, p, block));
+        }
     }
     return RP_OK;
 }
@@ -298,18 +332,18 @@ static void linear_cross_entropy_forward(const rp_op_call *c)
 /* dx is summed over all blocks in fp32, in the gradient itself if that is fp32. */
 typedef struct { uint8_t *logits, *products; float *dx; bool dx_adds; rp_streamed w; } backward_run;
 
-/* The block's logits: kept, or recomputed into the memory of their gradient. */
-static rp_status block_logits(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes, const void *block, const void **logits)
+/* The logits of a piece: kept, or recomputed into the memory of their gradient. */
+static rp_status piece_logits(const rp_op_call *c, const backward_run *b, int64_t v, piece p, const void *block, const void **logits)
 {
-    rp_gemm recompute = from_class(&b->w, v, product_logits(c->meta, classes));
+    rp_gemm recompute = from_piece(&b->w, v, p, product_logits(c->meta, p.classes), &block);
 
-    *logits = kept_logits(c, v);
+    *logits = kept_logits(c, v + p.skipped);
     if (*logits) return RP_OK;
     *logits = b->logits;
-    return rp__gemm(c->ctx, rp__op_table(c->meta), &recompute, rp__data(c->in[X]), block, b->logits, bias_at(c, v), b->products);
+    return rp__gemm(c->ctx, rp__op_table(c->meta), &recompute, rp__data(c->in[X]), block, b->logits, bias_at(c, v + p.skipped), b->products);
 }
 
-/* The gradient of the bias for the block's classes; rows are summed in order. */
+/* The gradient of the bias for classes v …; rows are summed in order. */
 static void add_dbias(const rp_op_call *c, const backward_run *b, int64_t v, int64_t classes)
 {
     const rp_op_meta *m = c->meta;
@@ -319,23 +353,36 @@ static void add_dbias(const rp_op_call *c, const backward_run *b, int64_t v, int
                                   c->grad_adds[BIAS], rp__on(m));
 }
 
+/* From the gradient of the logits in b->logits. */
+static rp_status piece_gradients(const rp_op_call *c, const backward_run *b, int64_t v, piece p, const void *block)
+{
+    const rp_op_meta *m = c->meta;
+    rp_gemm dx = from_piece(&b->w, v, p, product_dx(m, p.classes, v + p.skipped > 0 || b->dx_adds), &block);
+
+    add_dbias(c, b, v + p.skipped, p.classes);
+    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, rp__op_table(m), &dx, b->logits, block, b->dx, NULL, b->products));
+    if (!c->grad_in[W]) return RP_OK;
+    rp_gemm dw   = product_dw(m, p.classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
+    uint8_t *out = (uint8_t *)rp__streamed_gradient(&b->w, v) + p.skipped * width_of(m) * rp_dtype_bytes(dw.c);
+    return rp__gemm(c->ctx, rp__op_table(m), &dw, b->logits, rp__data(c->in[X]), out, NULL, b->products);
+}
+
 static rp_status backward_block(const rp_op_call *c, backward_run *b, int64_t v, int64_t classes)
 {
     const rp_attr_cross_entropy *a = c->attr;
     const rp_op_meta *m = c->meta;
-    const void *x       = rp__data(c->in[X]), *logits, *block;
-    rp_gemm dx          = from_class(&b->w, v, product_dx(m, classes, v > 0 || b->dx_adds));
+    const void *logits, *block;
 
     RP_TRY(rp__streamed_block(&b->w, v, &block));
-    RP_TRY(block_logits(c, b, v, classes, block, &logits));
-    rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, (float)softcap_of(m), b->logits, rp__data(c->in[LABELS]), a->ignore_index, v,
-                                            rp__data(c->slot[LSE]), a->weight, rp__data(c->grad_out[LOSS]), rows_of(m), classes, rp__on(m));
-    add_dbias(c, b, v, classes);
-    if (c->grad_in[X]) RP_TRY(rp__gemm(c->ctx, rp__op_table(c->meta), &dx, b->logits, block, b->dx, NULL, b->products));
-    if (!c->grad_in[W]) return RP_OK;
-    rp_gemm dw = product_dw(m, classes, rp__grad_dtype(c, W), c->grad_adds[W] && !is_sliced(m));
-    RP_TRY(rp__gemm(c->ctx, rp__op_table(c->meta), &dw, b->logits, x, rp__streamed_gradient(&b->w, v), NULL, b->products));
-    return rp__streamed_send(&b->w, v);
+    for (piece p = { 0, 0 }; p.skipped < classes; p.skipped += p.classes) {
+        p = next_piece(m, p.skipped, classes);
+        RP_TRY(piece_logits(c, b, v, p, block, &logits));
+        rp__op_kernels(c)->cross_entropy_unfold(m->in[X].dtype, logits, (float)softcap_of(m), b->logits, rp__data(c->in[LABELS]), a->ignore_index,
+                                                v + p.skipped, rp__data(c->slot[LSE]), a->weight, rp__data(c->grad_out[LOSS]), rows_of(m), p.classes,
+                                                rp__on(m));
+        RP_TRY(piece_gradients(c, b, v, p, block));
+    }
+    return c->grad_in[W] ? rp__streamed_send(&b->w, v) : RP_OK;
 }
 
 static rp_status run_backward(const rp_op_call *c)

@@ -28,8 +28,8 @@ static inline int64_t rows_of(const rp_op_meta *m) { return rp_meta_rows(&m->in[
 static inline bool has_bias(const rp_op_meta *m) { return m->n_in > BIAS; }
 static inline double softcap_of(const rp_op_meta *m) { return ((const rp_attr_cross_entropy *)m->attr)->softcap; }
 
-/* Classes per block, for this many rows and bytes per element; chunks: the attribute. */
-int64_t rp__head_block(int64_t rows, int64_t classes, int64_t bytes, int64_t chunks);
+/* Classes per block on the context's device, for this many rows and bytes per element; chunks: the attribute. */
+int64_t rp__head_block(const rp_ctx *ctx, int64_t rows, int64_t classes, int64_t bytes, int64_t chunks);
 
 /* For shape: bytes of scratch. */
 int64_t rp__reference_loss_scratch(const rp_op_meta *m, bool backward);

@@ -118,7 +118,7 @@ const rp_recipe_key rp__recipe_keys[] = {
     { "clip_grad_norm", KEY_OPT_NUMBER, AT(clip_grad_norm), "null", "null", 0, 1e30, KEY_ABOVE,
       .help = "maximum norm of the whole gradient; null: no clipping" },
     { "loss.num_output_chunks", KEY_OPT_INT, AT(loss.num_output_chunks), "auto", "auto", 1, 1048576,
-      .help = "number of pieces into which the output head splits the vocabulary; auto: determined by rows and dtype" },
+      .help = "number of pieces into which the output head splits the vocabulary; auto: determined by rows, dtype and device" },
     { "loss.ignore_index", KEY_INT, AT(loss.ignore_index), "-100", NULL, -2147483648.0, 2147483647,
       .help = "label of tokens that are not targets" },
     { "loss.keep_logits", KEY_WORD, AT(loss.keep_logits), "false", "false true auto", .flags = KEY_FREE,

@@ -163,7 +163,7 @@ static double head_seconds(const rp_find_bounds *b, const weight *w, int64_t bat
     const rp_opt_int *chunks = &b->recipe->loss.num_output_chunks;
     rp_talk talk  = { .n = 0 };
     int64_t block =
-        rp__head_block(batch * b->recipe->max_seq_len, w->whole.dim[0], rp_dtype_bytes(b->dtype), chunks->set ? chunks->value : 0) * w->whole.dim[1];
+        rp__head_block(b->ctx, batch * b->recipe->max_seq_len, w->whole.dim[0], rp_dtype_bytes(b->dtype), chunks->set ? chunks->value : 0) * w->whole.dim[1];
 
     for (int pass = 0; pass < 2; pass++) rp__talk_fetch(&talk, b->ctx, &w->whole, block);
     if (w->trained) rp__talk_send(&talk, b->ctx, &w->whole, block);
