@@ -122,7 +122,7 @@ int cli_open_context(const cli *c, const rp_ctx_options *options, cli *out)
     *out              = (cli){ .command = c->command, .comm = c->comm };
     if (!on.device) on.device = getenv("REPRISE_TEST_DEVICE");
     if (on.device && !strcmp(on.device, "cuda") && !on.shapes_only && cli_is_first(c))
-        cli_say(c, "note: device 'cuda' is experimental: one model of card has run it, and graphs, offloading and several ranks never ran on hardware");
+        cli_say(c, "note: device 'cuda' is experimental: one model of card has run it, and several ranks never ran on hardware");
     rp_status status = rp_ctx_new(&on, &out->ctx);
 
     if (status == RP_OK) return CLI_GO;

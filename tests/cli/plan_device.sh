@@ -44,7 +44,7 @@ reprise train "$@" device=emu output_dir=run 2>&1 | grep '^device'
 #> "estimated": true
 #> 1
 #> 80000000000
-#> reprise train: note: device 'cuda' is experimental: one model of card has run it, and graphs, offloading and several ranks never ran on hardware
+#> reprise train: note: device 'cuda' is experimental: one model of card has run it, and several ranks never ran on hardware
 #> reprise train: device 'cuda' cannot be used
 #> device         emulated GPU, compute capability 9.0, driver for CUDA 13.0; the driver and other programs hold 0 bytes of 17179869184 bytes (16.00 GiB)
 #2> wrong.yaml:2: 'memory_budget' wants null, auto, or a size: bytes, or a number with KB, MB, GB, KiB, MiB or GiB, not '40XB'
