@@ -29,6 +29,21 @@ for d in m n; do echo "{% for m in messages %}<{{ m['content'] }}>{% endfor %}" 
 { printf '\357\273\277'; cat m/chat_template.jinja; } >n/chat_template.jinja
 for d in m n; do reprise generate $d -p AB --chat -n 5 -t 0 dtype=fp32 >$d.out; done
 cmp m.out n.out && echo 'the same model and template'
+mkdir others && cd others || exit
+# A file that is no text or has other columns is reported with the change to make. Nothing is written.
+printf '\377\376h\0i\0' >utf16.txt
+printf '%%PDF-1.4\n' >a.pdf
+printf 'PK\3\4\24\0' >a.docx
+echo '{"instruction": "a", "output": "b"}' >pairs.jsonl
+echo '{"messages": [{"role": "user", "content": "a"}]}' >talk.jsonl
+refused() { reprise train tiny_from_scratch output_dir=out dataset.path="$@"; echo "exit $?"; }
+refused utf16.txt
+refused a.pdf
+refused a.docx
+refused pairs.jsonl dataset.format=jsonl
+refused pairs.jsonl dataset.format=jsonl dataset.column=output dataset.prompt_column=input
+refused talk.jsonl dataset.format=jsonl
+ls
 #> exit 2
 #> exit 2
 #> exit 2
@@ -42,6 +57,17 @@ cmp m.out n.out && echo 'the same model and template'
 #> [84, 72, 69, 32, 68, 79, 71]
 #> the same recipe
 #> the same model and template
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> exit 2
+#> a.docx
+#> a.pdf
+#> pairs.jsonl
+#> talk.jsonl
+#> utf16.txt
 #2> reprise train: 'latin1.txt' is not UTF-8: byte 3 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
 #2> reprise train: 'latin1.txt.gz' is not UTF-8: byte 3 of its unpacked text is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
 #2> reprise train: 'latin1.jsonl' is not UTF-8: byte 13 is 0xe9, which belongs to no character; convert the file, for example with iconv -f LATIN1 -t UTF-8
@@ -51,3 +77,9 @@ cmp m.out n.out && echo 'the same model and template'
 #2> reprise generate: the prompt is not UTF-8: byte 1 is 0xff, which belongs to no character
 #2> reprise eval: 'empty' is empty
 #2> reprise eval: 'mark' is empty
+#2> reprise train: 'utf16.txt' is not text but UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8
+#2> reprise train: 'a.pdf' is not text but a PDF: extract its text first, for example with pdftotext
+#2> reprise train: 'a.docx' is not text: byte 5 is zero
+#2> reprise train: 'pairs.jsonl', line 1: no column 'text', there is 'instruction', 'output': set 'dataset.format: alpaca'
+#2> reprise train: 'pairs.jsonl', line 1: no column 'input', there is 'instruction', 'output': set 'dataset.format: alpaca'
+#2> reprise train: 'talk.jsonl', line 1: no column 'text', there is 'messages': set 'dataset.format: chat'

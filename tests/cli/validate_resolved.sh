@@ -1,6 +1,11 @@
 reprise validate tiny_from_scratch seed=3 'output_dir=runs/${seed}' --resolved >resolved.yaml
 sed "s|$SOURCE/||" resolved.yaml
 reprise validate resolved.yaml --resolved | cmp - resolved.yaml
+# A recipe may be JSON.
+echo '{"model": {"path": "m.gguf"}, "optimizer": {"lr": 1e-8}, "shuffle": false}' >r.json
+reprise validate r.json --resolved | grep -E 'lr:|shuffle|path: m'
+# The page of all keys.
+reprise validate --keys | diff "$SOURCE/docs/recipe.md" -
 #> model:
 #>   path: null
 #>   config: recipes/tiny_llama/config.json
@@ -104,3 +109,6 @@ reprise validate resolved.yaml --resolved | cmp - resolved.yaml
 #>   sync_each_batch: true
 #>   timeout: 10min
 #>   state_offload: false
+#>   path: m.gguf
+#> shuffle: false
+#>   lr: 1e-8

@@ -1,1 +1,0 @@
-reprise validate --keys | diff "$SOURCE/docs/recipe.md" -
