@@ -269,6 +269,12 @@ static void check_kernel(const problem *p, const rp_kernels *level, rp_dtype dty
     kernel_free(&apart);
 }
 
+/* A short run on an emulated CPU takes the problems in fp32 and in bf16 by turns, below the highest level. */
+static bool takes(int i, bool highest, rp_dtype dtype)
+{
+    return highest || !test_takes_samples() || test_has_all_addresses() || i % 2 == (dtype == RP_BF16);
+}
+
 static void every_kernel_agrees_with_the_reference_and_repeats_its_bits(void **state)
 {
     (void)state;
@@ -280,8 +286,8 @@ static void every_kernel_agrees_with_the_reference_and_repeats_its_bits(void **s
         numbers before = numbers_new(&problems[i]), after = numbers_new(&problems[i]);
         run_reference(ctx, &problems[i], &after);
         for (int l = 0; l < n; l++) {
-            check_kernel(&problems[i], levels[l], RP_F32, &before, &after);
-            check_kernel(&problems[i], levels[l], RP_BF16, &before, &after);
+            if (takes(i, l == n - 1, RP_F32)) check_kernel(&problems[i], levels[l], RP_F32, &before, &after);
+            if (takes(i, l == n - 1, RP_BF16)) check_kernel(&problems[i], levels[l], RP_BF16, &before, &after);
         }
         numbers_free(&before);
         numbers_free(&after);

@@ -422,15 +422,16 @@ static int variants(variant *where)
     return n;
 }
 
-/* No kernel takes fp64. Emulation takes most of the time: a short run on an emulated GPU takes the cases in fp32 and in bf16 by turns, and so do other
- * numbers of threads and the references on an emulated CPU. */
+/* No kernel takes fp64. Emulation takes most of the time: a short run on an emulated GPU takes the cases in fp32 and in bf16 by turns. On an emulated CPU
+ * the kernels of each level take all cases, and all else every sixth one in each dtype by turns. */
 static bool is_wanted(const variant *where, bool first, rp_dtype dtype, int i)
 {
-    bool on_gpu = where->device && !strcmp(where->device, "emu"), besides = where->threads != 2 || where->table == rp__kernels_none();
+    bool on_gpu = where->device && !strcmp(where->device, "emu");
+    bool besides = where->threads != 2 || where->table == rp__kernels_none() || where->strided, cpu = test_takes_samples() && !test_has_all_addresses();
 
-    if (dtype == RP_F64) return first || where->strided;
-    if (!test_takes_samples() || !(on_gpu || (besides && !test_has_all_addresses()))) return true;
-    return i % 2 == (dtype == RP_BF16);
+    if (dtype == RP_F64) return first || (where->strided && (!cpu || i % 6 == 0));
+    if (test_takes_samples() && on_gpu) return i % 2 == (dtype == RP_BF16);
+    return !cpu || !besides || i % 6 == (dtype == RP_BF16 ? 3 : 0);
 }
 
 enum { MOST_VARIANTS = RP_MAX_LEVELS + 6 };
