@@ -34,10 +34,12 @@ static void get_image(void *arg, int64_t program, int thread)
     i->image = rp__image_get((int)program, all->capability, &bytes, i->why, sizeof i->why);
 }
 
-/* Programs are compiled side by side. */
+/* Programs are compiled side by side. Without a compiler each has the same reason. */
 static void get_images(const rp_gpu *gpu, program_image *image, int n)
 {
-    if (!gpu->emulated) rp__team_run((int)sysconf(_SC_NPROCESSORS_ONLN), n, get_image, &(program_images){ gpu->capability, image });
+    int threads = *rp__image_compiler(gpu->capability) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : 1;
+
+    rp__team_run(threads, n, get_image, &(program_images){ gpu->capability, image });
 }
 
 static const char *load_program(rp_gpu *gpu, const program_image *i, void **module, char *text)
@@ -88,7 +90,7 @@ static const char *load_programs(rp_gpu *gpu, char *text)
     const char *why = image ? NULL : "memory ran out";
     void *module;
 
-    if (image) get_images(gpu, image, n);
+    if (image && !gpu->emulated) get_images(gpu, image, n);
     for (int p = 0; p < n && !why; p++) {
         why = load_program(gpu, &image[p], &module, text);
         if (!why) why = find_functions(gpu, module, text);

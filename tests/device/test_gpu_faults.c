@@ -1,6 +1,6 @@
 /* tests/device/test_gpu_faults.c -- a GPU that cannot be used, fails or is full is one clear message. The GPU is emulated; each case has a process of its
  * own, because a failed driver stays failed. */
-/* ctest: device-free level-free */
+/* ctest: device-free level-free thread-free */
 #include "train/loop_test.h"
 
 #include <dlfcn.h>
