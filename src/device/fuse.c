@@ -37,9 +37,8 @@ bool rp__gpu_has_waiting(const struct rp_queue *q) { return q->window && q->wind
 
 static void make_launch(struct rp_queue *q, const rp_gpu_launch *l)
 {
-    rp_gpu_call call = { .kernel = l->kernel, .args = l->args };
+    rp_gpu_call call = { .kernel = l->kernel, .function = rp__gpu_function_of(q->gpu, l->kernel)->function, .args = l->args };
 
-    if (!l->kernel->call) call.function = rp__gpu_function_of(q->gpu, l->kernel)->function;
     memcpy(call.grid, l->grid, sizeof call.grid);
     rp__gpu_issue_at_once(q, &call);
 }

@@ -88,9 +88,8 @@ typedef struct {
     void *event[RP_GPU_TRIPS];
     int n_trips, next;                                  /* next: the event of the next trip */
     rp_gpu_trip trip[RP_GPU_TRIPS];                     /* the oldest first */
-    uint8_t *pinned;                                    /* pinned host memory starts there, in pieces */
-    int64_t pinned_bytes, pin[RP_GPU_PIECES];
-    int n_pins;
+    uint8_t *pinned;                                    /* pinned host memory starts there, in pieces of rp_gpu.pin */
+    int64_t pinned_bytes;
 } rp_gpu_lane;
 
 struct rp_queue {
@@ -167,7 +166,7 @@ void rp__gpu_needs_host(struct rp_queue *q);
 extern const rp_records rp__gpu_records;
 /* Loads the kernels. Returns the reason if it cannot, else NULL. */
 const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text);
-/* The kernel must be in the list. */
+/* The kernel must be in the list, or a call of a library, which has no function. */
 const rp_gpu_function *rp__gpu_function_of(const rp_gpu *gpu, const rp_gpu_kernel *kernel);
 
 #endif

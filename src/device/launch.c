@@ -118,15 +118,13 @@ const char *rp__gpu_load_kernels(rp_gpu *gpu, char *text)
 
 const rp_gpu_function *rp__gpu_function_of(const rp_gpu *gpu, const rp_gpu_kernel *kernel)
 {
+    static const rp_gpu_function library;           /* a call of a library is no function of an image, and never waits or joins */
     const rp_gpu_function key = { .kernel = kernel };
-    const rp_gpu_function *f  = bsearch(&key, gpu->function, (size_t)rp__gpu_n_kernels, sizeof key, by_address);
+    const rp_gpu_function *f  = kernel->call ? &library : bsearch(&key, gpu->function, (size_t)rp__gpu_n_kernels, sizeof key, by_address);
 
     RP_BUG_IF(!f);
     return f;
 }
-
-/* Calls of a library never wait or join. */
-static const rp_gpu_function library;
 
 void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x, int64_t grid_y, int64_t grid_z, const void *args)
 {
@@ -141,5 +139,5 @@ void rp__gpu_launch(const rp_on *on, const rp_gpu_kernel *kernel, int64_t grid_x
     launch.grid[1] = (unsigned)grid_y;
     launch.grid[2] = (unsigned)grid_z;
     memcpy(launch.args, args, (size_t)kernel->args_bytes);
-    rp__gpu_fuse(q, kernel->call ? &library : rp__gpu_function_of(q->gpu, kernel), &launch);
+    rp__gpu_fuse(q, rp__gpu_function_of(q->gpu, kernel), &launch);
 }

@@ -48,23 +48,24 @@ static void close_stretch(const rp_cuda *call, const rp_gpu_stretch *s)
     if (s->event) call->cuEventDestroy_v2(s->event);
 }
 
-static void drop_pin(rp_gpu *gpu, uint8_t *at)
+/* Those in a range of host memory. */
+static void drop_pins(rp_gpu *gpu, const uint8_t *first, int64_t bytes)
 {
-    int i = 0;
-
     pthread_mutex_lock(&gpu->lock);
-    gpu->call.cuMemHostUnregister(at);
-    while (gpu->pin[i].at != (uint64_t)(uintptr_t)at) i++;
-    gpu->pin[i] = gpu->pin[--gpu->n_pins];
+    for (int i = gpu->n_pins - 1; i >= 0; i--) {
+        uint64_t at = gpu->pin[i].at;
+        if (at - (uint64_t)(uintptr_t)first >= (uint64_t)bytes) continue;
+        gpu->call.cuMemHostUnregister((void *)(uintptr_t)at);
+        gpu->pin[i] = gpu->pin[--gpu->n_pins];
+    }
     pthread_mutex_unlock(&gpu->lock);
 }
 
 static void close_lane(rp_gpu *gpu, const rp_gpu_lane *lane)
 {
     const rp_cuda *call = &gpu->call;
-    uint8_t *at         = lane->pinned;
 
-    for (int i = 0; i < lane->n_pins; at += lane->pin[i++]) drop_pin(gpu, at);
+    drop_pins(gpu, lane->pinned, lane->pinned_bytes);
     for (int i = 0; i < RP_GPU_TRIPS && lane->event[i]; i++) call->cuEventDestroy_v2(lane->event[i]);
     if (lane->fork) call->cuEventDestroy_v2(lane->fork);
     if (lane->stream) call->cuStreamDestroy_v2(lane->stream);
@@ -239,7 +240,6 @@ void rp__gpu_copy_pieces(struct rp_queue *q, const void *to, const void *from, i
 
 /* ---- to the device ---- */
 
-
 static bool add_stage(const rp_cuda *call, rp_gpu_stretch *s, int64_t bytes)
 {
     int64_t doubled = s->n_stages ? 2 * s->stage[s->n_stages - 1].bytes : STAGE_BYTES;
@@ -318,10 +318,9 @@ static bool lane_pin(void *base, int64_t bytes, int64_t most, const rp_on *on)
     if (more < least) more = least;
     if (more > most - have) more = most - have;
     rp__gpu_enter(q->gpu);
-    if (lane->n_pins == RP_GPU_PIECES || !add_pin(q->gpu, (uint8_t *)base + have, more)) return false;
+    if (!add_pin(q->gpu, (uint8_t *)base + have, more)) return false;
     lane->pinned = base;
     lane->pinned_bytes += more;
-    lane->pin[lane->n_pins++] = more;
     return true;
 }
 

@@ -481,7 +481,7 @@ static rp_status put_all(exporter *x)
         bool merges    = !x->adapters && n->param == &n->module->param[0] && rp__lora_parts(n->module, &parts);
         RP_TRY(merges ? put_merged(x, n, &parts) : put_range(x, n->param, n->from, n->to, into_file));
     }
-    return x->status;
+    return x->status != RP_OK ? x->status : rp__mem_check(x->ctx, "an export");
 }
 
 static rp_status commit(exporter *x)
@@ -501,9 +501,7 @@ static rp_status write_weights(rp_model *model, const char *directory, int64_t m
                     .brings = rp__comm_rank(rp__groups(ctx)->replicas) == 0, .writes = rp__comm_rank(rp__world(ctx)) == 0 };
     rp_status status = rp__comm_agree(ctx, rp__world(ctx), prepare(&x, model));
 
-    if (status == RP_OK) status = put_all(&x);
-    if (status == RP_OK) status = rp__mem_check(ctx, "an export");
-    status = rp__comm_agree(ctx, rp__world(ctx), rp__file_pages_after(ctx, status));
+    if (status == RP_OK) status = rp__comm_agree(ctx, rp__world(ctx), rp__file_pages_after(ctx, put_all(&x)));
     if (status == RP_OK) status = commit(&x);
     rp__safetensors_discard(x.writer);
     give_window(&x);

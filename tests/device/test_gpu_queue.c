@@ -275,7 +275,7 @@ static void copy_by_lane(rp_ctx *ctx, const rp_mem_space *host, int64_t at, cons
     for (int i = 0; i < RP_COUNT(bytes); i++) {
         send_bytes(from, bytes[i], i);
         rp__mem_lane_out(ctx, host, at, from->device, bytes[i]);
-        assert_int_equal(ctx->on.queue->lane.n_pins, i + 1);
+        assert_int_equal(ctx->on.queue->gpu->n_pins, i + 1);
         rp__mem_sync(ctx);
         assert_bytes(rp__mem_at(host, at), bytes[i], i);
         rp__mem_lane_back(ctx, to->device, host, at, bytes[i]);

@@ -26,12 +26,9 @@ static plan plan_of(const rp_gemm *g)
     return p;
 }
 
-void rp__gpu_op_gemm_scratch(const rp_gemm *g, int64_t *bytes)
-{
-    plan p = plan_of(g);
+static int64_t bytes_of_parts(int parts, int64_t m, int64_t n) { return parts > 1 ? parts * m * n * (int64_t)sizeof(float) : 0; }
 
-    *bytes = p.parts > 1 ? p.parts * g->m * g->n * (int64_t)sizeof(float) : 0;
-}
+void rp__gpu_op_gemm_scratch(const rp_gemm *g, int64_t *bytes) { *bytes = bytes_of_parts(plan_of(g).parts, g->m, g->n); }
 
 /* Parts times tiles are at most BLOCKS_WANTED, and a product that is cut has tiles of 64 x 64 or is one of few tiles of 128 x 128. */
 void rp__gpu_op_gemm_scratch_most(const rp_gemm *g, int64_t *bytes)
@@ -67,12 +64,10 @@ static product_args args_of(const rp_gemm *g, const void *a, const void *b, cons
 
 /* ---- by a library ---- */
 
-static int64_t workspace_of(const product_args *a) { return a->parts > 1 ? a->parts * a->m * a->n * (int64_t)sizeof(float) : 0; }
-
 static rp_blas_product description_of(const product_args *a)
 {
-    return (rp_blas_product){ .m = a->m, .n = a->n, .k = a->k, .workspace_bytes = workspace_of(a), .ab = a->ab, .c = a->c, .transpose_a = a->transpose_a,
-                              .transpose_b = a->transpose_b, .adds = a->adds, .bias = a->bias != 0 };
+    return (rp_blas_product){ .m = a->m, .n = a->n, .k = a->k, .workspace_bytes = bytes_of_parts(a->parts, a->m, a->n), .ab = a->ab, .c = a->c,
+                              .transpose_a = a->transpose_a, .transpose_b = a->transpose_b, .adds = a->adds, .bias = a->bias != 0 };
 }
 
 static int multiply(struct rp_gpu *gpu, void *stream, const void *args)
